@@ -1,6 +1,7 @@
 """An open retriever: looks whether the folders changed, asks, and answers with what it knows of itself."""
 
 import contextlib
+import math
 import shlex
 import threading
 import time
@@ -22,7 +23,6 @@ from retriever.searching.confidence import assess
 from retriever.searching.hits import ANSWERED_FROM
 from retriever.searching.open_index import OpenIndex
 from retriever.searching.queries import ExpandedQuery, correct_question, read_question
-from retriever.settings.schema import parse_duration
 from retriever.store.database import make_damage_error
 from retriever.store.files import Closing
 from retriever.trace import Deadline, Recorder
@@ -260,7 +260,7 @@ class Retriever(Closing):
 
     def _begin(self) -> Recorder:
         """Return what records a question, whose budget begins now: the look at the folders is part of the wait."""
-        return Recorder(deadline=Deadline(parse_duration(self.profile.budget), self.clock, self.clock()))
+        return Recorder(deadline=Deadline(self.profile.budget or math.inf, self.clock, self.clock()))
 
     def _renew(self, failure: SnapshotError, recorder: Recorder) -> None:
         """Make anew what is derived from the rows, and note it; raise the failure where that is not possible."""

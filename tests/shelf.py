@@ -143,7 +143,7 @@ class Shelf:
         return IndexRequest(
             open_store(index or self.index),
             folders,
-            given.profile(),
+            given.profile,
             given.for_index(),
             encoder or self.encoder,
             wait_s,

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from retriever.places import open_store
-from retriever.settings.layers import DEFAULT_PROFILE, collect_settings
+from retriever.settings.layers import load_profile
 from retriever.upkeep.doctor import examine_index
 from tests.scenarios import Scenario, SlowEncoder, pages
 from tests.shelf import NEVER_REFRESH, PAGES, QUESTIONS, Shelf, found
@@ -135,7 +135,7 @@ def import_alike(work: Callable[[], object]) -> None:
     for name in result(lambda: (work(), list(sys.modules))[1]):
         with contextlib.suppress(ImportError):  # not each name in that list can be imported by it
             importlib.import_module(name)
-    collect_settings(DEFAULT_PROFILE, None, None, {}).profile()
+    load_profile(environment={})
     gc.collect()
     gc.freeze()
 

@@ -231,7 +231,7 @@ def check_server(store: Store, given: GivenSettings, *, anew: bool = False) -> N
     """Refuse a server on another machine that the index alone names, unless it was made here (not `anew`)."""
     # An index may have come with somebody's documents, and the server that it names would read the questions, and what
     # changes in the documents.
-    encoder = given.profile().encoder
+    encoder = given.profile.encoder
     if encoder.kind not in {"ollama", "openai"} or not encoder.url or (is_own(store) and not anew):
         return
     from retriever.served.address import is_this_machine

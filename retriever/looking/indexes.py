@@ -141,7 +141,7 @@ def index_request(
     # What was given now overrules what the index remembers.
     given = collect_settings(profile, settings, trust_settings(store, remembered))
     check_server(store, given)
-    return IndexRequest(store, folders, given.profile(), given.for_index(), encoder)
+    return IndexRequest(store, folders, given.profile, given.for_index(), encoder)
 
 
 def find_holder(path: str) -> Store | None:

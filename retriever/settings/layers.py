@@ -33,20 +33,6 @@ DEFAULT_PROFILE = "balanced"
 NOT_SETTINGS = frozenset(f"{ENVIRONMENT_PREFIX}{name}" for name in ("EDITOR", "INDEX"))
 KEYS = {section: name_variable(section, "api_key") for section in ("encoder", "llm", "rerank")}  # of their servers
 MAX_PROFILE_BYTES = 64 * 1024
-# Settings of earlier versions, and what to do about each.
-FIXED = "it has a fixed value now: leave it out"
-LIMIT = "a chunk has at most encoder.max_tokens now: set that, or leave it out"
-SHARE = "it is a share of llm.seconds now: set that"
-GONE = {
-    **dict.fromkeys(("hyde_max_chars", "hyde_skip_max_words", "hyde_temperature", "min_query_length"), FIXED),
-    **dict.fromkeys(("llm.idle_seconds", "llm.keep_alive_seconds", "llm.load_seconds"), FIXED),
-    **dict.fromkeys(("chunks", "chunks.max_tokens", "chunks.target_tokens"), LIMIT),
-    **dict.fromkeys(("documents.max_file_bytes", "keyword", "rerank.blend", "rerank.passage_chars"), FIXED),
-    "llm.kind": "it follows from llm.url, which ends in /v1 but for Ollama: leave it out",
-    **dict.fromkeys(("llm.allow_remote", "rerank.allow_remote"), "set allow_remote"),
-    **{f"{section}.api_key_env": f"put the key itself into the variable {name}" for section, name in KEYS.items()},
-    **dict.fromkeys(("llm.stage_seconds", "answer.seconds", "rerank.seconds"), SHARE),
-}
 
 # A place to name in messages, and nested settings.
 Layer = tuple[str, Mapping[str, Any]]
@@ -58,13 +44,10 @@ class GivenSettings:
 
     layers: tuple[Layer, ...]  # the lowest first
 
-    def profile(self) -> Profile:
-        """Return the profile of the layers over the defaults. Raises ProfileError with every mistake of every layer."""
-        return self._profile
-
     @cached_property
-    def _profile(self) -> Profile:
-        # Checked once, however often it is read: pydantic takes 70 ms the first time. The defaults need no check.
+    def profile(self) -> Profile:
+        """The profile of the layers over the defaults; ProfileError with every mistake of every layer."""
+        # pydantic takes 70 ms the first time. The defaults need no check.
         return validate(self.layers) if any(layer for _, layer in self.layers) else Profile()
 
     def for_index(self) -> dict[str, Any]:
@@ -85,16 +68,7 @@ def collect_settings(
     """Collect the layers of a profile, by its name in configs/ or its file; ProfileError if one cannot be read."""
     variables = environment_layers(os.environ if environment is None else environment)
     given = (profile_layer(name), *variables, ("settings", flags or {}))
-    return GivenSettings((("index", drop_gone(index_settings or {})), *switch_on(given), *given))
-
-
-def drop_gone(settings: Mapping[str, Any], *above: str) -> dict[str, Any]:
-    """Return what an index remembers without the settings of earlier versions, which nobody can take out of it."""
-    return {
-        key: drop_gone(value, *above, key) if isinstance(value, Mapping) else value
-        for key, value in settings.items()
-        if ".".join((*above, key)) not in GONE
-    }
+    return GivenSettings((("index", index_settings or {}), *switch_on(given), *given))
 
 
 def switch_on(given: Sequence[Layer]) -> Iterator[Layer]:
@@ -119,7 +93,7 @@ def load_profile(
     name: str = DEFAULT_PROFILE, flags: Mapping[str, Any] | None = None, environment: Mapping[str, str] | None = None
 ) -> Profile:
     """Load the profile of a name or file, with the environment's and the given settings over it; ProfileError."""
-    return collect_settings(name, flags, environment=environment).profile()
+    return collect_settings(name, flags, environment=environment).profile
 
 
 def profile_layer(name: str) -> Layer:
@@ -210,33 +184,23 @@ def validate(layers: Sequence[Layer]) -> Profile:
     """Turn the layers into one profile; each mistake is blamed on the last layer that set the key."""
     from pydantic import ValidationError  # as above
 
-    content = merge_layers(layers)
-    mistakes = [mistake for place, layer in layers for mistake in find_unknown_keys(place, layer)]
     try:
         # JSON mode is strict about types ("5" is no number) and yet takes a list for a tuple.
-        profile = _profile_type().validate_json(json.dumps(content, default=str, allow_nan=True), strict=True)
+        content = json.dumps(merge_layers(layers), default=str, allow_nan=True)
+        return _profile_type().validate_json(content, strict=True)
     except ValidationError as error:
+        known = {item.key: item for item in list_settings()}
+        mistakes = []
         for item in error.errors(include_url=False):
             path = tuple(str(part) for part in item["loc"])
+            key = ".".join(path)
             place = next((name for name, layer in reversed(layers) if sets_key(layer, path)), "settings")
             message = item["msg"].removeprefix("Value error, ")
-            message = f"{message[0].lower()}{message[1:]}"
-            mistakes.append(f"{place}: {'.'.join(path)}: {message}, got {item['input']!r}")
+            message = f"{message[0].lower()}{message[1:]}, got {item['input']!r}"
+            if item["type"] == "unexpected_keyword_argument":  # whose value may be a secret
+                message = f"no such setting{suggest(key, known)}"
+            mistakes.append(f"{place}: {key}: {message}")
         raise ProfileError(tuple(mistakes)) from error
-    if mistakes:
-        raise ProfileError(tuple(mistakes))
-    return profile
-
-
-def find_unknown_keys(place: str, layer: Mapping[str, Any]) -> Iterator[str]:
-    """Yield a mistake for each key of a layer that is no setting."""
-    known = {item.key: item for item in list_settings()}
-    sections = {item.path[0] for item in list_settings() if len(item.path) > 1}
-    for key, value in layer.items():
-        is_section = key in sections and isinstance(value, Mapping)
-        for name in [f"{key}.{inner}" for inner in value] if is_section else [key]:
-            if name not in known and name not in sections:
-                yield f"{place}: {name}: no such setting{suggest(name, known)}"
 
 
 def sets_key(layer: Mapping[str, Any], path: Sequence[str]) -> bool:
@@ -248,9 +212,6 @@ def sets_key(layer: Mapping[str, Any], path: Sequence[str]) -> bool:
 
 
 def suggest(name: str, known: Mapping[str, object]) -> str:
-    """Return the end of a message about an unknown name: what became of it, the nearest known one, or where all are."""
-    for key, advice in GONE.items():
-        if name in (key, name_variable(*key.split("."))):
-            return f"; {advice}"
+    """Return the end of a message about an unknown name: the nearest known one, or where all are listed."""
     near = find_nearest(name, known)
     return f"; did you mean {near}?" if near else "; `profiles balanced` lists them all"

@@ -1,12 +1,10 @@
 """The settings of a recall mode: their types, defaults, bounds and help."""
 
 import dataclasses
-import math
-import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, cast
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal, cast
 
 if TYPE_CHECKING:
     from pydantic import GetCoreSchemaHandler
@@ -38,35 +36,8 @@ class Bounds:
         return cast("CoreSchema", {**handler(source), **given})
 
 
-@dataclass(frozen=True, slots=True)
-class Form:
-    """The form of a text: a function that raises ValueError for every other one."""
-
-    check: Callable[[str], object] = field(repr=False)
-
-    def __get_pydantic_core_schema__(self, source: type, handler: "GetCoreSchemaHandler") -> "CoreSchema":
-        from pydantic_core import core_schema  # 70 ms, needed only where a profile is checked
-
-        def check(value: object) -> str:
-            self.check(str(value))
-            return str(value)
-
-        return core_schema.no_info_plain_validator_function(check)
-
-
-def parse_duration(text: str) -> float:
-    """Return the seconds of `800ms`, `2s` or `1.5s`; infinite for an empty text, ValueError for all else."""
-    if not text:
-        return math.inf
-    match = re.fullmatch(r"(\d{1,6}(?:\.\d{1,3})?) ?(ms|s)", text, re.ASCII)
-    if match is None:
-        raise ValueError("must be a time with its unit, such as 800ms or 2s, or empty")
-    return float(match[1]) * {"ms": 0.001, "s": 1.0}[match[2]]
-
-
 # The sections of a profile.
 
-Duration = Annotated[str, Form(parse_duration)]
 Seconds = Annotated[float, Bounds(above=0, at_most=3600)]
 Count = Annotated[int, Bounds(1)]
 CountOrNone = Annotated[int, Bounds(0)]
@@ -169,6 +140,8 @@ class DocumentSettings:
 class Profile:
     """Every setting of one recall mode."""
 
+    __pydantic_config__: ClassVar = {"extra": "forbid"}  # keys that are no setting
+
     top_k: Count = setting(5, "How many sections are returned.", "-k")
     vector_top_n: Count = setting(60, "How many chunks semantic search finds for a query.")
     keyword_top_n: Count = setting(100, "How many sections keyword search ranks.")
@@ -207,10 +180,10 @@ class Profile:
         4000, "How many tokens --context may have.", "--max-tokens"
     )
     refresh_max_files: CountOrNone = setting(50, "An ask re-indexes up to this many changed files before it answers.")
-    budget: Duration = setting(
-        "",
-        "The longest time for an answer, such as 800ms or 2s: what of expansion and reranking cannot "
-        "finish is skipped; empty: no limit.",
+    budget: Annotated[float, Bounds(0, 3600)] = setting(
+        0.0,
+        "The longest time for an answer, in seconds: what of expansion and reranking cannot finish is skipped; 0: no "
+        "limit.",
     )
     vector_search: VectorChoice = setting(
         "exact",

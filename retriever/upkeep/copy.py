@@ -22,7 +22,7 @@ from retriever.indexing.update import index_changes, note_folders, note_skipped
 from retriever.looking.indexes import find_index
 from retriever.places import FolderStore
 from retriever.protocols import Encoder, Progress
-from retriever.settings.layers import DEFAULT_PROFILE, collect_settings
+from retriever.settings.layers import DEFAULT_PROFILE, collect_settings, validate
 from retriever.store import reading, writing
 from retriever.store.database import Connection, make_damage_error, read_transaction, transaction
 from retriever.store.files import absolute, remove_files
@@ -73,7 +73,7 @@ def copy_index(
         store.require_own()
         given = collect_settings(DEFAULT_PROFILE, settings, remembered)
         check_server(store, given, anew=True)
-        request = IndexRequest(store, wanted, given.profile(), given.for_index(), encoder)
+        request = IndexRequest(store, wanted, given.profile, given.for_index(), encoder)
         try:
             with store.write(WAIT_FOR_WRITER_S) as new:
                 if reading.snapshot_number(new):
@@ -141,7 +141,7 @@ def check_rows(connection: Connection, store: FolderStore) -> tuple[Mapping[str,
         if (found := next(connection.find_damage(), None)) is not None:
             raise make_damage_error(store, found)
         remembered = reading.index_settings(connection)
-        collect_settings(DEFAULT_PROFILE, None, remembered).profile()
+        validate((("index", remembered),))
         folders = reading.folders(connection)
         for folder in folders:
             if not (is_path(folder.path) and Path(folder.path).is_absolute() and folder.dialect in NAMES):

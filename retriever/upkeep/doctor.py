@@ -39,7 +39,7 @@ from retriever.places import FolderStore, Store
 from retriever.protocols import Encoder, Progress
 from retriever.rerank.cross_encoders import check_rerank_server
 from retriever.served.generator import Generator
-from retriever.settings.layers import DEFAULT_PROFILE, collect_settings
+from retriever.settings.layers import DEFAULT_PROFILE, load_profile, validate
 from retriever.settings.schema import Profile
 from retriever.store import reading, text_vectors
 from retriever.store.database import (
@@ -113,7 +113,7 @@ def check_up(
     else:
         found += examine_index(place)
     if llm:
-        found += examine_models(collect_settings(profile, settings).profile())
+        found += examine_models(load_profile(profile, settings))
     return CheckUp(tuple(found), repairs)
 
 
@@ -340,7 +340,7 @@ def salvage(damaged: Path, target: sqlite3.Connection) -> str:
         with suppress(*UNREADABLE, RetrieverError, ValueError, TypeError, AttributeError):
             (version,) = source.execute("PRAGMA user_version").fetchone()
             (settings,) = source.execute("SELECT value FROM meta WHERE key = 'settings'").fetchone()
-            collect_settings(DEFAULT_PROFILE, None, json.loads(settings)).profile()
+            validate((("index", json.loads(settings)),))
             target.execute("INSERT INTO meta VALUES ('settings', ?)", (settings,))
         for table, name in SAVED.items():
             if table == "vectors" and version != INDEX_FORMAT:  # other numbers

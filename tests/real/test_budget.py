@@ -5,9 +5,7 @@ from typing import Any
 
 import pytest
 
-from retriever.errors import OutOfTimeError, ProfileError
-from retriever.settings.layers import load_profile
-from retriever.settings.schema import parse_duration
+from retriever.errors import OutOfTimeError
 from retriever.trace import Deadline
 from retriever.types import StageName
 from tests.real.scripted_server import QUESTION, ScriptedServer, help_and_reverse, silence
@@ -33,18 +31,6 @@ def with_model(ollama: ScriptedServer, **more: Any) -> dict[str, Any]:  # noqa: 
     return {**ALWAYS, "llm": {"url": ollama.url}, "rerank": {"kind": "llm"}, **more}
 
 
-@pytest.mark.parametrize(("text", "seconds"), [("800ms", 0.8), ("1.5s", 1.5), ("20 ms", 0.02), ("3600s", 3600)])
-def test_a_time_has_a_unit(text: str, seconds: float) -> None:
-    assert parse_duration(text) == pytest.approx(seconds)
-    assert load_profile(flags={"budget": text}, environment={}).budget == text
-
-
-@pytest.mark.parametrize("given", ["800", "2h", "-2s", "\u0662s", 1.5, None, []])
-def test_what_is_no_time_is_refused_with_the_reason(given: object) -> None:
-    with pytest.raises(ProfileError, match=r"budget.* such as 800ms or 2s"):
-        load_profile(flags={"budget": given}, environment={})
-
-
 def test_a_stage_has_what_is_left_but_for_those_that_always_run() -> None:
     clock = Clock()
     deadline = Deadline(5.0, clock, clock.now)
@@ -67,13 +53,13 @@ def ask(shelf: Shelf, wishes: Mapping[str, Any]) -> tuple[list[tuple[str, float]
 
 
 def test_a_stage_that_has_no_time_is_skipped_alone(shelf: Shelf, ollama: ScriptedServer) -> None:
-    _, degraded = ask(shelf, with_model(ollama, budget="200ms"))
+    _, degraded = ask(shelf, with_model(ollama, budget=0.2))
     assert degraded == ("expand: skipped, 200 ms of the budget of 200 ms were left, and 250 ms are needed",)
     assert [asked.properties for asked in ollama.asked] == [{"best_first"}]
 
 
 def test_an_answer_without_time_for_a_model_is_the_one_without_it(shelf: Shelf, ollama: ScriptedServer) -> None:
-    hits, degraded = ask(shelf, with_model(ollama, budget="10ms"))
+    hits, degraded = ask(shelf, with_model(ollama, budget=0.01))
     assert hits == found(shelf.ask(QUESTION))
     assert [item.partition(",")[0] for item in degraded] == ["expand: skipped", "rerank: skipped"]
     assert ollama.asked == []
@@ -82,7 +68,7 @@ def test_an_answer_without_time_for_a_model_is_the_one_without_it(shelf: Shelf, 
 def test_a_model_is_left_when_the_time_is_over(shelf: Shelf, ollama: ScriptedServer) -> None:
     """The model never answers, its own limits are longer, and what each stage has is known: this clock stands still."""
     ollama.answer = lambda asked: silence()
-    hits, degraded = ask(shelf, with_model(ollama, budget="1500ms"))
+    hits, degraded = ask(shelf, with_model(ollama, budget=1.5))
     assert hits == found(shelf.ask(QUESTION))
     assert len(degraded) == 2
     assert all("takes too long" in item for item in degraded)

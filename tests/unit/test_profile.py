@@ -24,7 +24,7 @@ def test_later_layers_win(tmp_path: Path) -> None:
     name = written(tmp_path, "top_k: 7\nencoder: {kind: none, max_tokens: 60}\n")
     environment = {"HYBRID_RETRIEVE_TOP_K": "8", "HYBRID_RETRIEVE_DOCUMENTS_IGNORE": "[drafts/]", "PATH": "/bin"}
     given = collect_settings(name, {"encoder": {"model": "mine"}}, {"encoder": {"kind": "ollama"}}, environment)
-    profile = given.profile()
+    profile = given.profile
     assert profile.top_k == 8
     assert (profile.encoder.max_tokens, profile.encoder.model) == (60, "mine")
     assert profile.documents.ignore == ("drafts/",)
@@ -33,7 +33,7 @@ def test_later_layers_win(tmp_path: Path) -> None:
 
 def test_what_the_index_remembers_is_its_own_and_under_the_profile_file() -> None:
     given = collect_settings("balanced", None, {"encoder": {"kind": "none"}}, {})
-    assert given.profile().encoder.kind == "none"
+    assert given.profile.encoder.kind == "none"
     assert given.for_index() == {"encoder": {"kind": "none"}}
     flags = {"top_k": 3, "documents": {"dialect": "hugo"}}
     assert collect_settings("balanced", flags, {}, {}).for_index() == {"documents": {"dialect": "hugo"}}
@@ -75,15 +75,6 @@ def test_what_names_no_setting_or_profile_says_so() -> None:
     assert environment_layers({"HYBRID_RETRIEVE_INDEX": "/x"}) == []
 
 
-def test_what_was_a_setting_says_what_to_do(tmp_path: Path) -> None:
-    (found,) = mistakes_of(written(tmp_path, "hyde_temperature: 0.5\n"))
-    assert found.endswith("mine.yaml: hyde_temperature: no such setting; it has a fixed value now: leave it out")
-    remembered = {"encoder": {"kind": "none", "api_key_env": "MY_KEY"}}
-    assert collect_settings("balanced", None, remembered, {}).for_index() == {"encoder": {"kind": "none"}}
-    with pytest.raises(ProfileError, match=r"^HYBRID_RETRIEVE_MIN_QUERY_LENGTH: no such setting; it has a fixed value"):
-        environment_layers({"HYBRID_RETRIEVE_MIN_QUERY_LENGTH": "5"})
-
-
 @pytest.fixture(autouse=True)
 def _here(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
@@ -102,7 +93,6 @@ def test_a_key_in_a_profile_is_refused_and_never_repeated(tmp_path: Path) -> Non
     name = written(tmp_path, "llm: {api_key: sk-one}\nrerank: {api_key_env: sk-two}\nencoder: {apikey: sk-three}\n")
     text = "\n".join(mistakes_of(name, {"api_key": "sk-four"}))
     assert text.count("no such setting") == 4
-    assert "put the key itself into the variable HYBRID_RETRIEVE_RERANK_API_KEY" in text
     assert "sk-" not in text
 
 
