@@ -56,7 +56,7 @@ class Expander:
         if follow_up is not None:
             asked = replace(asked, question=follow_up.question, follow_up=follow_up)
         if request.expansion is None and not settings.use_llm:
-            reason = "the language model is switched off (use_llm)"
+            reason = "the language model is switched off: add --use-llm"
         elif not (settings.rewordings or settings.hyde_variants):
             reason = "there is nothing to write: rewordings and hyde_variants are 0"
         if reason:

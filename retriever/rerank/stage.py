@@ -74,7 +74,7 @@ def rerank(
     """
     pool = candidates[: profile.candidate_cap]
     if reranker is None:
-        recorder.degrade(StageName.RERANK, "the language model is switched off (use_llm)")
+        recorder.degrade(StageName.RERANK, "the language model is switched off: add --use-llm")
         note.skip()
         return candidates
     if len(pool) < 2:

@@ -6,9 +6,10 @@ of all layers are reported at once, each with its place.
 
 import json
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property, reduce
+from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -67,26 +68,8 @@ def collect_settings(
 ) -> GivenSettings:
     """Collect the layers of a profile, by its name in configs/ or its file; ProfileError if one cannot be read."""
     variables = environment_layers(os.environ if environment is None else environment)
-    given = (profile_layer(name), *variables, ("settings", flags or {}))
-    return GivenSettings((("index", index_settings or {}), *switch_on(given), *given))
-
-
-def switch_on(given: Sequence[Layer]) -> Iterator[Layer]:
-    """Yield what asking for texts or an order of the language model means besides: that it takes part.
-
-    Where `use_llm` is set, that is what counts.
-    """
-    content = merge_layers(given)
-    if "use_llm" in content:
-        return
-    rerank = value if isinstance(value := content.get("rerank"), Mapping) else {}
-    asked: dict[str, object] = {key: content.get(key) for key in ("rewordings", "hyde_variants")}
-    asked |= {"hyde": content.get("hyde") == "always", "rerank.kind": rerank.get("kind") == "llm"}
-    reasons = [key for key, is_asked in asked.items() if is_asked]
-    # A request to rerank that does not mention other texts wants none.
-    no_texts = {"rewordings": 0, "hyde_variants": 0} if reasons == ["rerank.kind"] else {}
-    if reasons:
-        yield f"because {reasons[0]} is set", {"use_llm": True, **no_texts}
+    remembered = ("index", index_settings or {})
+    return GivenSettings((remembered, profile_layer(name), *variables, ("settings", flags or {})))
 
 
 def load_profile(
@@ -107,7 +90,7 @@ def profile_layer(name: str) -> Layer:
     try:
         text = read_file(path, MAX_PROFILE_BYTES, follow_link=True).decode("utf-8")
         content: object = {}
-        if [line for line in text.splitlines() if line and not line.startswith("#")] != ["{}"]:  # the default profile
+        if not text.endswith("\n{}\n"):  # as the default profile does
             from pageindex.plain_yaml import read_plain_yaml  # 30 ms
 
             content = read_plain_yaml(text) or {}
@@ -156,12 +139,8 @@ def profile_names() -> tuple[str, ...]:
 def profile_summary(name: str) -> str:
     """Return what a bundled profile is for: the comment at the top of its file, as one line."""
     lines = (profile_folder() / f"{name}.yaml").read_text(encoding="utf-8").splitlines()
-    comment = []
-    for line in lines:
-        if not line.startswith("#"):
-            break
-        comment.append(line.removeprefix("#").strip())
-    return " ".join(comment)
+    comment = takewhile(lambda line: line.startswith("#"), lines)
+    return " ".join(line.removeprefix("#").strip() for line in comment)
 
 
 @cache

@@ -11,7 +11,7 @@ from retriever.query import AskRequest, Expansion, ExpansionReport
 from retriever.served.task import Speed, write_speed
 from retriever.types import Answer, StageName
 from tests.program import Cli
-from tests.real.scripted_server import HELPFUL, QUESTION, Asked, ScriptedServer, help_and_reverse
+from tests.real.scripted_server import HELPFUL, QUESTION, Asked, ScriptedServer
 from tests.shelf import NEVER_REFRESH, Shelf, found
 
 pytestmark = pytest.mark.shared_index
@@ -115,42 +115,15 @@ def test_never_asks_no_model(shelf: Shelf, ollama: ScriptedServer) -> None:
     assert ollama.asked == []
 
 
-ASKING: dict[str, tuple[dict[str, Any], list[str]]] = {
-    "passages": ({"hyde_variants": 2}, ["intent"]),
-    "rewordings": ({"rewordings": 1, "hyde_variants": 0}, ["intent"]),
-    "always": ({"hyde": "always"}, ["intent"]),
-    "a reranking": ({"rerank": {"kind": "llm"}}, ["best_first"]),
-    "both": ({"hyde_variants": 1, "rerank": {"kind": "llm"}}, ["intent", "best_first"]),
-}
-
-
-@pytest.mark.parametrize(("wishes", "stages"), ASKING.values(), ids=ASKING)
-def test_asking_for_a_stage_switches_it_on(
-    shelf: Shelf, ollama: ScriptedServer, wishes: dict[str, Any], stages: list[str]
-) -> None:
-    ollama.answer = help_and_reverse
-    answer = shelf.ask(QUESTION, llm={"url": ollama.url}, **wishes, **NEVER_REFRESH)
-    assert [stage for asked in ollama.asked for stage in stages if stage in asked.properties] == stages
-    assert len(ollama.asked) == len(stages)
-    assert answer.degraded == ()
-    ollama.requests.clear()
-    shelf.ask(QUESTION, use_llm=False, llm={"url": ollama.url}, **wishes, **NEVER_REFRESH)
-    assert ollama.requests == [], "what is said outright goes before"
-
-
-def test_asking_on_the_command_line_and_in_a_variable(
-    shelf: Shelf, ollama: ScriptedServer, cli: Cli, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_asking_on_the_command_line(shelf: Shelf, ollama: ScriptedServer, cli: Cli) -> None:
     given = ("--index", shelf.index, "--encoder-kind", "none", "--llm-url", ollama.url)
-    shown = cli("ask", "--hyde-variants", "2", "--explain", QUESTION, *given).out
+    shown = cli("ask", "--use-llm", "--explain", QUESTION, *given).out
     assert "written by a language model to search with, found in no document" in shown
     assert HELPFUL["queries"][0] in shown
-    refused = cli("ask", "--hyde-variants", "2", "red stamps", *given).err
+    refused = cli("ask", "--use-llm", "red stamps", *given).err
     assert "searched as it is: not needed: the question has 2 words; --hyde always expands it all the same" in refused
-    monkeypatch.setenv("HYBRID_RETRIEVE_HYDE_VARIANTS", "1")
-    assert "\nuse_llm: true" in cli("profiles", "balanced").out
 
 
 def test_an_expansion_with_nothing_to_write_says_so(shelf: Shelf) -> None:
-    nothing = shelf.ask(QUESTION, rewordings=0, hyde_variants=0, hyde="always", **NEVER_REFRESH)
+    nothing = shelf.ask(QUESTION, use_llm=True, rewordings=0, hyde_variants=0, hyde="always", **NEVER_REFRESH)
     assert list(map(str, nothing.degraded)) == ["expand: there is nothing to write: rewordings and hyde_variants are 0"]
