@@ -1,7 +1,8 @@
 """`eval`: how well profiles find the sections that answer questions."""
 
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import click
@@ -16,21 +17,19 @@ from retriever.display.phrases import pluralize, sanitize_line
 from retriever.errors import RetrieverError
 from retriever.evaluation.measures import Estimate, read_questions
 from retriever.evaluation.results import (
+    BASELINE,
     DEPTH,
     HEADLINES,
     EvaluationInput,
-    PerQuestion,
     Summary,
     System,
     ask_all,
     compare_to_baseline,
-    dump_summary,
     read_baseline,
     summarize,
 )
 from retriever.settings.layers import DEFAULT_PROFILE, profile_names
 
-SHOWN_BY_KIND = HEADLINES[:3]
 NONE = "-"
 
 
@@ -84,77 +83,51 @@ def evaluate(
         # One profile after another, never side by side: their times are compared.
         runs = [ask_all(System(name, name, opening.settings), given, progress) for name in names]
     summary = summarize(asked, runs)
-    output.draw(dump_summary(summary), lambda page: show_summary(page, summary))
+    if before is not None:
+        summary = replace(summary, comparisons=(*summary.comparisons, *compare_to_baseline(summary, before)))
+    output.draw(summary, lambda page: show_summary(page, summary))
     sys.stdout.flush()
     for system in summary.systems:
         for sentence, times in system.failures.items():
             console.note(f"failed: {system.system}: {sentence} ({times:,} questions)")
-    if before is not None:
-        compare_with_baseline(summary, before, console)
+    falls = [pair for pair in summary.comparisons if pair.second == BASELINE and pair.difference.is_fall]
+    if falls:  # all in one message, so that one run in a log is enough
+        lines = (f"{pair.first}: {pair.measure} fell by {-pair.difference.mean:.3f}" for pair in falls)
+        raise RetrieverError("\n".join(lines))
     return ExitCode.OK
 
 
-def compare_with_baseline(summary: Summary, baseline: Mapping[str, PerQuestion], console: Console) -> None:
-    """Print what changed since the baseline. Raises RetrieverError when a measure fell."""
-    falls = []
-    for change in compare_to_baseline(summary, baseline):
-        found = change.difference
-        console.note(f"{change.first}: {change.measure} {found.mean:+.3f} since the baseline (p = {found.p:.4f})")
-        if found.is_fall:
-            falls.append(f"{change.first}: {change.measure} fell by {-found.mean:.3f} (p = {found.p:.4f})")
-    if falls:  # all in one message, so that one run in a log is enough
-        raise RetrieverError("\n".join(falls))
-
-
-# A summary for people: every system in a row, with intervals; by kind; what it costs; where it loses; every pair.
-
-
 def show_summary(page: Page, summary: Summary) -> None:
+    """Print every system in a row, with intervals, and below it by kind; what it costs; every pair."""
     questions, systems = summary.questions, summary.systems
     unanswerable = sum(not item.is_answerable for item in questions.questions)
     text = f"{sanitize_line(questions.name)}: {pluralize(len(questions.questions), 'question')}"
     without = f", {unanswerable:,} of them without an answer" if unanswerable else ""
     page.line(Text.assemble((text, "bold"), (f"{without}; means with 95 % intervals", QUIET)))
-    rows = [[item.system, *(format_interval(item.overall.get(name)) for name in HEADLINES)] for item in systems]
+    rows = []
+    for item in systems:
+        rows.append([item.system, *(format_interval(item.overall.get(name)) for name in HEADLINES)])
+        for kind, values in item.by_kind.items() if len(item.by_kind) > 1 else ():
+            rows.append([f"  {kind}", *(format_interval(values.get(name)) for name in HEADLINES)])
     show_table(page, ["", *HEADLINES], rows)
-    if len(questions.kinds) > 1:
-        show_kinds(page, summary)
     page.blank()
     page.heading("cost", "of a question")
-    show_costs(page, summary)
+    rows = []
+    for item in systems:
+        shares = (format_share(share) for share in (item.abstention, item.false_abstention))
+        rows.append([item.system, f"{item.p50_ms:.1f}", f"{item.p95_ms:.1f}", *shares])
+    show_table(page, ["", "p50 ms", "p95 ms", "abstains", "wrongly"], rows)
     if summary.comparisons:
         page.blank()
         page.heading("pairs", "difference, 95 % interval, paired randomisation test")
         rows = []
         for pair in summary.comparisons:
             found = pair.difference
-            sign = "+" if found.mean > 0 else ""
-            interval = f"{sign}{format_share(found.mean)} [{format_share(found.low)} {format_share(found.high)}]"
+            interval = f"{format_share(found.mean)} [{format_share(found.low)} {format_share(found.high)}]"
             p = f"{found.p:.4f}{' *' if found.is_significant else ''}"
             counts = (str(found.wins), str(found.losses), str(found.ties))
             rows.append([pair.first, pair.second, pair.measure, interval, p, *counts])
         show_table(page, ["", "against", "measure", "difference", "p", "won", "lost", "tied"], rows)
-
-
-def show_kinds(page: Page, summary: Summary) -> None:
-    kinds = summary.questions.kinds
-    answerable = [item.kind for item in summary.questions.questions if item.is_answerable]
-    rows = []
-    for system in summary.systems:
-        means = [system.by_kind[kind] for kind in kinds]
-        cells = [" / ".join(format_share(row[name].mean if row else None) for name in SHOWN_BY_KIND) for row in means]
-        rows.append([system.system, *cells])
-    page.blank()
-    page.heading("by kind", " / ".join(SHOWN_BY_KIND))
-    show_table(page, ["", *(f"{kind} ({answerable.count(kind)})" for kind in kinds)], rows)
-
-
-def show_costs(page: Page, summary: Summary) -> None:
-    rows = []
-    for item in summary.systems:
-        shares = (format_share(share) for share in (item.abstention, item.false_abstention))
-        rows.append([item.system, f"{item.p50_ms:.1f}", f"{item.p95_ms:.1f}", *shares])
-    show_table(page, ["", "p50 ms", "p95 ms", "abstains", "wrongly"], rows)
 
 
 def format_interval(value: Estimate | None) -> str:
@@ -165,11 +138,8 @@ def format_interval(value: Estimate | None) -> str:
 
 def format_share(value: float | None, digits: int = 3) -> str:
     """Format a share as `.617`, `1.00`; a dash for none."""
-    if value is None:
-        return NONE
     # Without the zero, as the tables of the field have it: seven columns fit a terminal.
-    text = f"{value:.{digits}f}"
-    return text.removeprefix("0") if value >= 0 else f"-{text.removeprefix('-').removeprefix('0')}"
+    return NONE if value is None else f"{value:.{digits}f}".replace("0.", ".", 1)
 
 
 def show_table(page: Page, titles: Sequence[str], rows: Iterable[Sequence[str]]) -> None:

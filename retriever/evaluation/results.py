@@ -16,7 +16,6 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from retriever.api import open_retriever
-from retriever.display.json import dump
 from retriever.errors import UsageError
 from retriever.evaluation.measures import (
     Estimate,
@@ -39,6 +38,7 @@ DEPTH = 30  # sections that are asked for: the largest k of any measure
 # What an answer says of these is a remark: all stages ran. What else it names did not run, or failed.
 REMARK_STAGES = frozenset({StageName.EMBED, StageName.QUESTION, StageName.REFRESH})
 HEADLINES = ("nDCG@10", "hit@1", "hit@5", "hit@10", "hit@30", "MRR@10")
+BASELINE = "baseline"  # the name of an earlier run
 COMPARED = HEADLINES[:3]  # by these, systems are compared with one another and with a baseline
 
 # The measures of every answerable question that was answered without a failure, by its id.
@@ -198,15 +198,6 @@ def compare(first: str, ours: PerQuestion, second: str, theirs: PerQuestion) -> 
         yield Comparison(first, second, name, difference(*values))
 
 
-def dump_summary(summary: Summary) -> dict[str, Any]:
-    """Return a summary as one JSON object, for programs."""
-    questions = summary.questions.questions
-    kinds = Counter(item.kind for item in questions if item.is_answerable)
-    unanswerable = len(questions) - sum(kinds.values())
-    counts = {"name": summary.questions.name, "count": len(questions), "unanswerable": unanswerable, "kinds": kinds}
-    return {"questions": counts, "systems": dump(summary.systems), "comparisons": dump(summary.comparisons)}
-
-
 # Today's values against those of an earlier day, question by question.
 
 
@@ -232,4 +223,4 @@ def compare_to_baseline(summary: Summary, baseline: Mapping[str, PerQuestion]) -
         after = today.get(name, {})
         if odd := sorted(before.keys() ^ after.keys()):
             raise UsageError(f"{name}: only the baseline or only this run measured {', '.join(odd[:5])}")
-        yield from compare(name, after, "baseline", before)
+        yield from compare(name, after, BASELINE, before)

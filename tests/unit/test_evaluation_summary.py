@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from pageindex.document import parse_document
+from retriever.display.json import dump
 from retriever.errors import UsageError
 from retriever.evaluation.measures import Gold, Question, QuestionSet, Sections
 from retriever.evaluation.results import (
@@ -16,7 +17,6 @@ from retriever.evaluation.results import (
     Summary,
     System,
     compare_to_baseline,
-    dump_summary,
     read_baseline,
     summarize,
 )
@@ -98,7 +98,7 @@ def write_baseline(path: Path, content: object) -> dict[str, PerQuestion]:
 
 
 def test_a_baseline_is_met_by_itself_and_by_what_is_better(tmp_path: Path) -> None:
-    baseline = write_baseline(tmp_path / "baseline.json", dump_summary(many(20)))
+    baseline = write_baseline(tmp_path / "baseline.json", dump(many(20)))
     for right in (20, 30, 18):  # two of thirty may be chance
         assert not any(change.difference.is_fall for change in compare_to_baseline(many(right), baseline))
     falls = {change.measure for change in compare_to_baseline(many(8), baseline) if change.difference.is_fall}
@@ -106,7 +106,7 @@ def test_a_baseline_is_met_by_itself_and_by_what_is_better(tmp_path: Path) -> No
 
 
 def test_a_baseline_that_does_not_fit_is_no_pass(tmp_path: Path) -> None:
-    content = dump_summary(many(20))
+    content = dump(many(20))
     baseline = write_baseline(tmp_path / "baseline.json", content)
     with pytest.raises(UsageError, match="one: only the baseline or only this run measured q00, q01"):
         list(compare_to_baseline(replace(many(20), systems=()), baseline))
