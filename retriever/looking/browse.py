@@ -1,6 +1,7 @@
 """Reading and looking around in an index, without a question: the tree, a section, its neighbors, what is similar."""
 
-from collections.abc import Iterator, Mapping, Sequence
+import contextlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,7 +10,7 @@ import numpy.typing as npt
 from pageindex.blocks import count_lines
 from pageindex.node import Node, NodeKind, Span, folder_id
 from pageindex.tree import DocumentTree
-from retriever.errors import CommandHint, UsageError
+from retriever.errors import CommandHint, RetrieverError, UsageError
 from retriever.indexing.request import FolderAccess
 from retriever.looking.references import (
     check_lines,
@@ -141,7 +142,7 @@ class Relations:
     asked: CitedNode
     folder: str  # the node id of the folder that a file is in; empty for a section
     # By kind how many there are, and the first of them: parent, children and siblings (the nearest first) of a section;
-    # links and backlinks, of a file those of its sections to other files and from them.
+    # links and backlinks, of a file those of its sections to other files and from them; similar ones.
     beside: Mapping[str, tuple[int, Sequence[CitedNode]]]
 
 
@@ -153,20 +154,22 @@ def find_relations(view: View, reference: str, access: FolderAccess, most: int) 
     key, node_id = find_in_documents(view.connection, reference)
     tree = view.tree
     tree.load_nodes([node_id])
-    links, backlinks, above = tree.links(node_id), tree.backlinks(node_id), tree.parent(node_id)
+    above = tree.parent(node_id)
     is_file = tree.node(node_id).kind is NodeKind.FILE
-    if is_file:  # its links stand in its sections
-        of_file = [node_id, *(section.id for section in tree.sections(key) if section.id != node_id)]
-        links = [node for own in of_file for node in tree.links(own) if node.document_key != key]
-        backlinks = [node for own in of_file for node in tree.backlinks(own) if node.document_key != key]
-    kinds: dict[str, Sequence[OutlineNode]] = {
+    # The links of a file stand in its sections.
+    linking = dict.fromkeys([node_id, *(section.id for section in tree.sections(key) if is_file)])
+    links = [node for own in linking for node in tree.links(own)]
+    backlinks = [node for own in linking for node in tree.backlinks(own)]
+    kinds: dict[str, Iterable[OutlineNode]] = {
         "parent": [above] if above else [],
         "children": tree.children(node_id),
         "siblings": tree.siblings(node_id),
-        "links": links,
-        "backlinks": backlinks,
+        "links": (node for node in links if not is_file or node.document_key != key),
+        "backlinks": (node for node in backlinks if not is_file or node.document_key != key),
     }
     found = {kind: list(dict.fromkeys(node.id for node in nodes)) for kind, nodes in kinds.items()}
+    with contextlib.suppress(RetrieverError):  # it has no text, or the index no vectors: the rest can be said
+        found["similar"] = list(score_similar(view, key, node_id, MOST_RELATED))
     nodes = tree.read([node_id, *(own for ids in found.values() for own in ids[:most])])
     keys = {own: tree.document_key(own) for own in nodes}
     anchors = Anchors(view.connection, set(keys.values()), access)
@@ -188,6 +191,7 @@ def find_relations(view: View, reference: str, access: FolderAccess, most: int) 
 # sections of the nearest chunks: a section whose mean is near has a chunk that is about as near. What is no nearer than
 # unrelated sections of this index are to one another is not similar, and neither is a template that most files have.
 
+MOST_RELATED = 5  # similar sections among the neighbours
 FIRST_CHUNKS = 200  # of other sections, that are looked at
 COMPARED = 500  # texts, each with each
 FEWEST_FILES = 10  # with a title, for a template
@@ -211,9 +215,47 @@ def find_similar(
         SnapshotError: the vectors are not those of the index.
     """
     key, node_id = find_in_documents(view.connection, reference)
+    scores = score_similar(view, key, node_id, count, same_file=same_file, unlinked=unlinked, how=how)
+    nodes = view.tree.read([node_id, *scores])
+    asked, keys = nodes[node_id], {near: view.tree.document_key(near) for near in scores}
+    anchors = Anchors(view.connection, set(keys.values()), access)
+    sections = []
+    for rank, (near, similarity) in enumerate(scores.items(), start=1):
+        node, document = nodes[near], anchors.documents[keys[near]]
+        assert node.span is not None, "only nodes with lines have chunks"
+        anchor = anchors.anchor(keys[near], node.span, node.text)
+        section = SimilarSection(
+            rank=rank,
+            node_id=near,
+            folder=document.folder,
+            file=node.path,
+            span=anchor.span,
+            title=node.title,
+            breadcrumb=node.breadcrumb,
+            summary=cut(node.summary, SUMMARY_CHARS),
+            similarity=similarity,
+            same_file=keys[near] == key,
+            citation_state=anchor.state,
+            cited_as=document.name,
+        )
+        sections.append(section)
+    title = asked.title or asked.path if asked.kind is NodeKind.FILE else asked.title
+    return SimilarSections(node_id=node_id, file=asked.path, title=title, sections=tuple(sections))
+
+
+def score_similar(
+    view: View,
+    key: int,
+    node_id: str,
+    count: int,
+    *,
+    same_file: bool = False,
+    unlinked: bool = False,
+    how: VectorChoice = "exact",
+) -> dict[str, float]:
+    """Return the nearest sections to one of a document, or to its file, and how near each is, the nearest first."""
     tree = view.tree
     tree.load([key])
-    asked = tree.read([node_id])[node_id]
     if not view.state.fingerprint:
         raise UsageError("the index has no vectors, by which to say what is similar", hint=CommandHint("index FOLDER"))
     own = {node_id, *list_below(view, node_id)}
@@ -227,45 +269,18 @@ def find_similar(
     of_file = {node.id for node in reading.outlines(view.connection, [key])}
     left_out = own if same_file else own | of_file
     scores = score_near(view, np.mean(telling, axis=0, keepdims=True), left_out, count, how) if telling else {}
-
     tree.load_nodes(scores)
     nodes = tree.read(scores)
     linked = {node.document_key for part in of_file if unlinked for node in (*tree.links(part), *tree.backlinks(part))}
-    best = [
+    near = sorted(
         near
-        for near in sorted(scores, key=lambda near: (-scores[near], near))
-        if scores[near] > floor
+        for near, score in scores.items()
+        if score > floor
         and nodes[near].has_text
         and nodes[near].title not in templates
         and tree.document_key(near) not in linked - {key}
-    ][:count]
-    title = asked.title or asked.path if asked.kind is NodeKind.FILE else asked.title
-    sections = cite_similar(view, {near: scores[near] for near in best}, key, access)
-    return SimilarSections(node_id=node_id, file=asked.path, title=title, sections=tuple(sections))
-
-
-def cite_similar(view: View, scores: Mapping[str, float], own: int, access: FolderAccess) -> Iterator[SimilarSection]:
-    """Yield the sections with these scores, in their order, as they are cited now; `own` is the asked document."""
-    nodes = view.tree.read(scores)
-    anchors = Anchors(view.connection, set(map(view.tree.document_key, scores)), access)
-    for rank, (near, similarity) in enumerate(scores.items(), start=1):
-        node, document = nodes[near], view.tree.document_key(near)
-        assert node.span is not None, "only nodes with lines have chunks"
-        anchor = anchors.anchor(document, node.span, node.text)
-        yield SimilarSection(
-            rank=rank,
-            node_id=near,
-            folder=anchors.documents[document].folder,
-            file=node.path,
-            span=anchor.span,
-            title=node.title,
-            breadcrumb=node.breadcrumb,
-            summary=cut(node.summary, SUMMARY_CHARS),
-            similarity=similarity,
-            same_file=document == own,
-            citation_state=anchor.state,
-            cited_as=anchors.documents[document].name,
-        )
+    )
+    return {best: scores[best] for best in sorted(near, key=scores.__getitem__, reverse=True)[:count]}
 
 
 def score_near(view: View, mean: FloatMatrix, left_out: set[str], count: int, how: VectorChoice) -> dict[str, float]:

@@ -10,9 +10,9 @@ import json
 import re
 import unicodedata
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import PurePosixPath
+from typing import NamedTuple
 
 from pageindex.formats import drop_ending
 from pageindex.links import fold_heading
@@ -173,56 +173,34 @@ def only(reference: str, found: Sequence[str]) -> str:
 # By the names that people know.
 
 
-@dataclass(frozen=True, slots=True)
-class DocumentName:
+class DocumentName(NamedTuple):
     """A document and what it is called."""
 
     key: int
-    node_id: str
-    """Of its file."""
-    folder: str
-    """Absolute."""
-    path: str
-    """Relative to `folder`."""
+    node_id: str  # of its file
+    path: str  # relative to its folder
     title: str
-    aliases: tuple[str, ...]
+    aliases: str  # as JSON
 
 
-@dataclass(frozen=True, slots=True)
-class SectionName:
+class SectionName(NamedTuple):
     """A section and what it is called."""
 
-    key: int
-    """Of its document."""
+    key: int  # of its document
     node_id: str
     title: str
     anchor: str
-    breadcrumb: tuple[str, ...]
+    above: str  # titles, as they are stored
 
 
-def document_names(connection: Connection) -> list[DocumentName]:
-    """Return what each document is called, by folder and path."""
-    rows = connection.execute(
-        "SELECT document_key, prefix || documents.path, folders.path, documents.path, title, aliases"
-        " FROM documents JOIN folders USING (folder_key) ORDER BY folder_key, documents.path"
-    )
-    return [
-        DocumentName(key, node_id, folder, path, title, tuple(json.loads(names)))
-        for key, node_id, folder, path, title, names in rows
-    ]
-
-
-def section_names(connection: Connection, document_key: int | None = None) -> list[SectionName]:
-    """Return what the sections of one document are called, or of all; each document's in their order."""
-    query = "SELECT document_key, node_id, title, anchor, breadcrumb FROM nodes WHERE kind = 'section'"
-    if document_key is None:
-        rows = connection.execute(f"{query} ORDER BY document_key, node_key")
-    else:
-        rows = connection.execute(f"{query} AND document_key = ? ORDER BY node_key", (document_key,))
-    return [
-        SectionName(key, node_id, title, anchor, read_titles(breadcrumb))
-        for key, node_id, title, anchor, breadcrumb in rows
-    ]
+_DOCUMENTS = (
+    "SELECT document_key, prefix || documents.path, documents.path, title, aliases FROM documents"
+    " JOIN folders USING (folder_key) ORDER BY length(documents.path), documents.path"
+)
+_SECTIONS = (
+    "SELECT document_key, node_id, title, anchor, breadcrumb FROM nodes WHERE kind = 'section'"
+    " ORDER BY document_key, node_key"
+)
 
 
 def find_by_name(connection: Connection, reference: str) -> tuple[int, str]:
@@ -232,68 +210,66 @@ def find_by_name(connection: Connection, reference: str) -> tuple[int, str]:
         UnknownReferenceError: none is called so; it says which are called nearly so.
         UsageError: there are several.
     """
-    documents = document_names(connection)
+    documents = [DocumentName(*row) for row in connection.execute(_DOCUMENTS)]
     wikilink = WIKILINK.fullmatch(reference.strip())
     name, sign, heading = (wikilink[1] if wikilink else reference).strip().partition("#")
     named = match_documents(name, documents)
-    if named and heading.strip() and not heading.startswith("^"):  # `^` begins a block of Obsidian's
-        sections = [section for document in named for section in section_names(connection, document.key)]
-        found, wanted = match_heading(heading, sections), heading.rpartition("#")[2]
-    elif named:
+    if named and (not heading.strip() or heading.startswith("^")):  # `^` begins a block of Obsidian's
         return named[0].key, only(reference, [document.node_id for document in named])
-    else:
-        wanted, sections = heading if sign and not name.strip() else name, section_names(connection)
-        found = match_title(wanted, sections)
-    if not found:
-        called = {fold(section.title): section.node_id for section in sections}
-        for document in () if named else documents:  # a file has the title of its first section, and stands for it
-            file = document.path.rpartition("/")[2]
-            names = (document.title, *document.aliases, drop_ending(file), file, document.path)
-            called |= {fold(name): document.node_id for name in names}
-            called |= {fold(f"{folder}/"): f"{folder}/" for folder in PurePosixPath(document.node_id).parents[:-1]}
-        asked = fold(wanted)[:MAX_NAME_CHARS]
-        longer = re.compile(rf"(?<!\w){re.escape(asked)}(?!\w)")  # `Falke` of `Projekt Falke`
-        near = sorted(filter(longer.search, called), key=len) if asked else []
-        near += get_close_matches(asked, called, MAX_NEAR, NEAR)
-        ids = dict.fromkeys(called[name] for name in near if called[name] != reference)
-        raise UnknownReferenceError(reference, list(ids)[:MAX_NEAR])
-    return found[0].key, only(reference, [section.node_id for section in found])
+    sections = [SectionName(*row) for row in connection.execute(_SECTIONS)]
+    if named:
+        keys = {document.key for document in named}
+        sections = [section for section in sections if section.key in keys]
+    wanted = heading if named or (sign and not name.strip()) else name
+    if found := match_sections(wanted, sections):
+        return found[0].key, only(reference, [section.node_id for section in found])
+    called = {fold(section.title): section.node_id for section in sections}
+    for document in () if named else documents:  # a file has the title of its first section, and stands for it
+        file = document.path.rpartition("/")[2]
+        names = (document.title, *json.loads(document.aliases), drop_ending(file), file, document.path)
+        called |= {fold(name): document.node_id for name in names}
+        called |= {fold(f"{folder}/"): f"{folder}/" for folder in PurePosixPath(document.node_id).parents[:-1]}
+    asked = fold(wanted.rpartition("#")[2])[:MAX_NAME_CHARS]
+    longer = re.compile(rf"(?<!\w){re.escape(asked)}(?!\w)")  # `Falke` of `Projekt Falke`
+    near = sorted(filter(longer.search, called), key=len) if asked else []
+    near += get_close_matches(asked, called, MAX_NEAR, NEAR)
+    ids = dict.fromkeys(called[name] for name in near if called[name] != reference)
+    raise UnknownReferenceError(reference, list(ids)[:MAX_NEAR])
 
 
 def match_documents(name: str, documents: Sequence[DocumentName]) -> list[DocumentName]:
-    """Return those of a path or the end of one, with or without its ending; else of an alias; else of a title."""
+    """Return those of a path or the end of one, with or without its ending; else of a title or an alias."""
     wanted = fold(name.strip().removeprefix("./"))
-    if not wanted:
-        return []
-    ways: tuple[Callable[[DocumentName], bool], ...] = (
-        lambda document: f"/{fold(document.path)}".endswith(f"/{wanted}"),
-        lambda document: f"/{fold(drop_ending(document.path))}".endswith(f"/{wanted}"),
-        lambda document: fold(drop_ending(document.node_id)) == wanted,
-        lambda document: wanted in map(fold, document.aliases),
-        lambda document: fold(document.title) == wanted,
-    )
-    # The first way that finds any decides: a path is not meant as a title.
-    found = (list(filter(way, documents)) for way in ways)
-    return sorted(next(filter(None, found), []), key=lambda document: (len(document.path), document.path))
+
+    def is_path(document: DocumentName) -> bool:
+        paths = document.path, drop_ending(document.path), drop_ending(document.node_id)
+        return any(f"/{fold(path)}".endswith(f"/{wanted}") for path in paths)
+
+    def is_title(document: DocumentName) -> bool:
+        return wanted in map(fold, (document.title, *json.loads(document.aliases)))
+
+    return (list(filter(is_path, documents)) or list(filter(is_title, documents))) if wanted else []
 
 
-def match_title(title: str, sections: Sequence[SectionName]) -> list[SectionName]:
-    """Return the sections of a title; else those of a function by its name: `fs.access` of `fs.access(path, mode)`."""
-    wanted, bare = fold(title), fold(drop_arguments(title))
-    named = [section for section in sections if wanted and fold(section.title) == wanted]
-    return named or [section for section in sections if bare in map(fold, list_names(section.title))]
+def match_sections(heading: str, sections: Sequence[SectionName]) -> list[SectionName]:
+    """Return the sections of a heading as Obsidian writes it, `Heading` or `Heading#Deeper`, or of what it names.
 
-
-def match_heading(heading: str, sections: Sequence[SectionName]) -> list[SectionName]:
-    """Return the sections of a heading as Obsidian writes it, `Heading` or `Heading#Deeper`: by title, else anchor."""
+    By title, else by anchor, else by the name of a function (`fs.access` of `fs.access(path, mode)`), else as Obsidian
+    compares them.
+    """
     above, _, deepest = heading.strip(" #").rpartition("#")
-    wanted, folded = fold(deepest), fold_heading(deepest)
-    found = [section for section in sections if fold(section.title) == wanted]
-    found = found or [section for section in sections if section.anchor == deepest]
-    found = found or [section for section in sections if folded and fold_heading(section.title) == folded]
+    wanted, bare, plain = fold(deepest), fold(drop_arguments(deepest)), fold_heading(deepest)
+    ways: tuple[Callable[[SectionName], bool], ...] = (
+        lambda section: fold(section.title) == wanted,
+        lambda section: section.anchor == deepest,
+        lambda section: bare in map(fold, list_names(section.title)),
+        lambda section: fold_heading(section.title) == plain,
+    )
+    # The first way that finds any decides.
+    matches = (list(filter(way, sections)) for way in ways if plain)
+    found = next(filter(None, matches), [])
     for title in filter(None, above.split("#")):
-        narrower = [section for section in found if fold(title) in map(fold, section.breadcrumb)]
-        found = narrower or found
+        found = [section for section in found if fold(title) in map(fold, read_titles(section.above))] or found
     return found
 
 

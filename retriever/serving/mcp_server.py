@@ -34,7 +34,6 @@ from retriever.serving.mcp_answers import (
     estimate_tokens,
     write_answer,
     write_excerpt,
-    write_files,
     write_hits,
     write_outline,
     write_passages,
@@ -50,7 +49,6 @@ INSTRUCTIONS = (
     "the first hit if its title fits, else say so."
 )
 MAX_HITS = 30
-MAX_SIMILAR = 5
 WITH_LLM = ("hyde", "return_hypothetical", "context_query_hyde")  # what is listed where a language model runs alone
 
 
@@ -152,9 +150,7 @@ class OutlineTool(Tool):
     def answer(self, served: ServedIndex) -> str:
         with served.open().view() as view:
             tree, top = load_tree_at(view.connection, self.place)
-        views = [tree.pretty(top, depth).split("\n") for depth in ([self.depth] if self.depth else [1, 2, 3])]
-        if not self.depth and (files := write_files(tree, top)):
-            views.append(files)
+        views = [tree.pretty(top, depth).split("\n") for depth in ([self.depth] if self.depth else [3, 2, 1])]
         return write_outline(views, self.cursor, self.max_tokens)
 
 
@@ -177,15 +173,9 @@ class RelatedTool(Tool):
 
     def answer(self, served: ServedIndex) -> str:
         retriever = served.open()
-        try:
-            similar, reason = retriever.similar(self.place, MAX_SIMILAR).sections, ""
-        except UnknownReferenceError:
-            raise
-        except RetrieverError as error:  # it has no text, or the index no vectors: the rest can be said
-            similar, reason = (), error.message
         with retriever.view() as view:
             found = find_relations(view, self.place, retriever.access, MAX_RELATED)
-        return write_related(found, similar, reason, self.max_tokens)
+        return write_related(found, self.max_tokens)
 
 
 TOOLS: Mapping[str, type[Tool]] = {

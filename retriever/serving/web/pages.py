@@ -1,10 +1,9 @@
 """The pages, each made with a template of templates/ by a method that answers its address; called in threads."""
 
-import contextlib
 import os
 import re
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
@@ -35,7 +34,7 @@ from retriever.errors import (
 )
 from retriever.indexing.request import FolderAccess
 from retriever.lexical.tokens import tokenize
-from retriever.looking.browse import Excerpt, find_similar, read_excerpt
+from retriever.looking.browse import Excerpt, find_relations, read_excerpt
 from retriever.looking.status import read_overview
 from retriever.places.choices import Choices
 from retriever.places.view import View
@@ -67,14 +66,13 @@ from retriever.serving.web.site import (
 )
 from retriever.settings.layers import profile_names, profile_summary
 from retriever.store import reading
-from retriever.store.reading import StoredFolder, StoredState, link_ids, link_sources
+from retriever.store.reading import StoredFolder, StoredState, link_ids
 from retriever.trace import milliseconds_since
 from retriever.types import Answer, CitedSentence, Hit
 
 PAGE_WAIT_S = 0.5  # how long a page waits for the documents to be read before it says how far that is
 MAX_SHOWN_CHARS = 60_000  # of a document in one page; a link leads to the rest
-MAX_SHOWN_LINKS = 30
-MAX_SIMILAR = 5
+MAX_RELATED = 10  # of each kind
 MAX_LISTED = 1_000  # files of a folder, on the first page
 MAX_EXCERPT_LINES = 24  # of a passage below its hit; the blocks that begin in them are shown whole
 FIRST_LINES = 6  # of a section, where no passage of it stands out
@@ -131,7 +129,6 @@ class Pages:
                 for name in dict.fromkeys((library.profile, *known))
             },
             no_title=NO_TITLE,
-            max_links=MAX_SHOWN_LINKS,
         )
 
     def _open(self, profile: str, settings: Mapping[str, Any] | None = None) -> Retriever:
@@ -282,7 +279,7 @@ class Pages:
             )
             text = _render_text(view, node, lines, options, visit, access)
             rest = Span(shown.span.last + 1, excerpt.span.last) if shown.span.last < excerpt.span.last else None
-            around = _find_around(view, outline, node, access)
+            around = find_relations(view, node.id, access, MAX_RELATED)
         page = self._render(
             "document.html",
             visit,
@@ -290,7 +287,7 @@ class Pages:
             front_matter="\n".join(lines[begin : begin + front_matter]),
             text=text,
             following=replace(excerpt, span=rest).citation if rest else "",
-            around=around,
+            around=around.beside,
             **_show_place(outline, node),
         )
         return HTMLResponse(page)
@@ -357,27 +354,6 @@ def _list_recent(view: View, folder: StoredFolder) -> Iterator[tuple[str, str]]:
         written = {document.path: document.mtime_ns / 1e9 or now for document in documents}  # 0: a moment ago
         for path in sorted(written, key=written.__getitem__, reverse=True)[:MAX_LISTED]:
             yield f"{folder.prefix}{path}", phrases.format_age(now - written[path])
-
-
-def _find_around(view: View, outline: Outline, node: Node, access: FolderAccess) -> dict[str, list[Node]]:
-    """Return the nodes around a node, by how they are."""
-    parent = outline.tree.parent(node.id)
-    family = outline.tree.children(parent.id) if parent else (node,)
-    place = family.index(node)
-    leads_to = [target for _, target, _ in reading.link_targets_of_nodes(view.connection, [node.id])]
-    around: dict[str, Iterable[str]] = {
-        "Links to": dict.fromkeys(leads_to),
-        "Linked from": [node_id for node_id, _ in link_sources(view.connection, node.id)[: MAX_SHOWN_LINKS + 1]],
-    }
-    # What is similar is an extra of the page, which is shown without it.
-    with contextlib.suppress(UsageError):  # it has no text, or the index no vectors
-        found = find_similar(view, node.id, access, MAX_SIMILAR).sections
-        around["Similar"] = [item.node_id for item in found]
-    return {
-        "Before": list(family[max(0, place - 1) : place]),
-        "After": list(family[place + 1 : place + 2]),
-        **{name: [outline.tree.node(own) for own in ids if own in outline.tree] for name, ids in around.items()},
-    }
 
 
 def _cut(excerpt: Excerpt, passage: Span | None) -> Excerpt:
