@@ -1,7 +1,7 @@
 """A document's Markdown as the tokens that a page shows: CommonMark and what notes add to it.
 
 markdown-it and its plugins read tables, task lists, footnotes, definitions, formulas, admonitions and containers;
-wikilinks and embedded pictures are read as the index reads them. The rules here make callouts of every notation,
+wikilinks and embedded pictures are read as the index reads them. The rules here make containers of callouts in quotes,
 and leave out lines that belong to another page.
 """
 
@@ -18,16 +18,6 @@ from pageindex.dialects import COMMONMARK, MAX_NESTING, Dialect, add_rules
 
 WHOLE_LINES = 40  # of a block of code that is longer, an excerpt shows its own lines alone
 MAX_INLINE_CHARS = 10_000  # a longer paragraph is shown as written: markdown-it's time on hostile text is quadratic
-
-# Types of callouts -> the style in which they are drawn; all others are drawn as notes.
-CALLOUT_STYLES = {
-    **dict.fromkeys(("tip", "hint", "success", "check", "done"), "tip"),
-    **dict.fromkeys(("question", "help", "faq"), "question"),
-    **dict.fromkeys(("important", "warning", "caution", "attention"), "warning"),
-    **dict.fromkeys(("failure", "fail", "missing", "danger", "error", "bug"), "danger"),
-    **dict.fromkeys(("quote", "cite", "example"), "quote"),
-    "tab": "tab",
-}
 
 
 def parse_text(
@@ -65,15 +55,14 @@ def open_page_parser(dialect: Dialect) -> MarkdownIt:
     # HTML is recognized so that it can be shown as what it is; the renderer never sends any.
     parser = MarkdownIt("commonmark", {"html": True, "tasklists": True, "xhtmlOut": False, "maxNesting": MAX_NESTING})
     add_rules(parser, dialect)
-    parser.core.ruler.before("inline", "callouts", _mark_callouts)
+    parser.core.ruler.before("inline", "prepare", _prepare_inline)
     parser.core.ruler.before("inline", "keep", _keep_lines)
-    parser.core.ruler.at("inline", _parse_inline)
     return parser
 
 
 def _keep_lines(state: StateCore) -> None:
     """Leave out the blocks outside of the lines that are shown, and what of the next block is above them."""
-    first, last = state.env["lines"]
+    first, last = state.env.get("lines", (0, None))
     if not first and last is None:
         return
     lines = state.src.split("\n")
@@ -100,68 +89,24 @@ def _keep_lines(state: StateCore) -> None:
     state.tokens = kept
 
 
-def _mark_callouts(state: StateCore) -> None:
-    """Make callouts of quotes that begin `[!note] Title`, of `:::note`, `/// note | Title` and `!!! note "Title"`."""
-    kept: list[Token] = []
-    opened: list[Token] = []
-    following = iter(enumerate(state.tokens))
-    for place, token in following:
-        kept.append(token)
-        if token.type in _OPENINGS:
-            opened.append(token)
-            if found := _read_callout(token, state.tokens[place + 1 : place + 3], state.env["dialect"]):
-                kind, title, fold, left_out = found
-                kept += _make_callout(token, kind, title, fold)
-                for _ in range(left_out):
-                    next(following)
-        elif token.type in _CLOSINGS:
-            token.tag = opened.pop().tag
-    state.tokens = kept
-
-
-def _read_callout(token: Token, begins: list[Token], dialect: Dialect) -> tuple[str, str, str, int] | None:
-    """Return its kind, its title, how it folds, and how many tokens its title takes; None for a quote that is none."""
-    if token.type == "container_open":
-        kind = token.meta["kind"]
-        return kind, token.meta["title"], token.meta["fold"] or ("-" if kind == "details" else ""), 0
-    if [item.type for item in begins] != ["paragraph_open", "inline"]:
-        return None
-    first, _, rest = begins[1].content.partition("\n")
-    found = read_callout(first, dialect)
-    if found is None:
-        return None
-    begins[1].content = rest
-    return *found, 0 if rest.strip() else 3  # the paragraph held the title alone
-
-
-_OPENINGS = frozenset({"blockquote_open", "container_open"})
-_CLOSINGS = frozenset(name.replace("_open", "_close") for name in _OPENINGS)
-
-
-def _make_callout(token: Token, kind: str, title: str, fold: str) -> list[Token]:
-    """Make a callout of a block, and return the tokens of its title; with `+` and `-` it is one that folds."""
-    token.tag = "details" if fold else "div"
-    token.attrs = {"class": f"callout {CALLOUT_STYLES.get(kind.lower(), 'note')}"}
-    token.attrs |= {"open": ""} if fold == "+" else {} if fold else {"role": "note"}
-    shown, tag, level = title.strip() or kind.capitalize(), "summary" if fold else "p", token.level + 1
-    return [
-        Token("paragraph_open", tag, 1, attrs={"class": "title"}, block=True, level=level),
-        Token("inline", "", 0, content=shown, children=[], block=True, level=level + 1),
-        Token("paragraph_close", tag, -1, block=True, level=level),
-    ]
-
-
-def _parse_inline(state: StateCore) -> None:
-    """Do what markdown-it's rule does, but let paragraphs that are too long stay text."""
-    for before, token in zip((None, *state.tokens), state.tokens, strict=False):
-        if token.type == "inline":
-            token.children = token.children or []
-            if before is not None and before.type == "heading_open":
-                token.content = split_attributes(token.content)[0]
-            if len(token.content) <= MAX_INLINE_CHARS:
-                state.md.inline.parse(token.content, state.md, state.env, token.children)
-            else:
-                token.children.append(Token("text", "", 0, content=token.content))
+def _prepare_inline(state: StateCore) -> None:
+    """Make containers of quotes that begin `[!note] Title`, and leave attributes and hostile paragraphs unread."""
+    for place, token in enumerate(state.tokens):
+        if token.type == "blockquote_open" and state.tokens[place + 1].type == "paragraph_open":
+            opening, text, closing = state.tokens[place + 1 : place + 4]
+            first, _, rest = text.content.partition("\n")
+            if found := read_callout(first, state.env["dialect"]):
+                text.content = rest
+                opening.hidden = closing.hidden = not rest.strip()  # it held the title alone
+                token.type, token.meta = "container_open", dict(zip(("kind", "title", "fold"), found, strict=True))
+                following = state.tokens[place:]
+                end = next(item for item in following if item.type == "blockquote_close" and item.level == token.level)
+                end.type = "container_close"
+        elif token.type == "heading_open":
+            title = state.tokens[place + 1]
+            title.content = split_attributes(title.content)[0]
+        elif token.type == "inline" and len(token.content) > MAX_INLINE_CHARS:
+            token.children, token.content = [Token("text", "", 0, content=token.content)], ""
 
 
 def mark_passage(tokens: Sequence[Token], lines: Sequence[str], first: int, end: int) -> None:

@@ -37,7 +37,7 @@ from pageindex.rules import COMPONENT, PICTURE_TYPES, show_component, split_word
 from retriever.display.phrases import find_highlights, sanitize
 from retriever.errors import UsageError
 from retriever.indexing.request import FolderAccess
-from retriever.serving.web.parse import CALLOUT_STYLES, mark_passage, open_page_parser, parse_text
+from retriever.serving.web.parse import mark_passage, open_page_parser, parse_text
 
 SAFE_SCHEMES = ("http:", "https:", "mailto:")
 MAX_FORMULA_CHARS = 2_000  # a longer one is shown as written
@@ -51,6 +51,16 @@ COLORED = split_words(
     python py r ruby rust scala sh shell sql swift toml ts tsx typescript xml yaml yml"""
 )
 _COLORS = HtmlFormatter(nowrap=True, classprefix="code-")
+
+# Types of callouts -> the style in which they are drawn; all others are drawn as notes.
+CALLOUT_STYLES = {
+    **dict.fromkeys(("tip", "hint", "success", "check", "done"), "tip"),
+    **dict.fromkeys(("question", "help", "faq"), "question"),
+    **dict.fromkeys(("important", "warning", "caution", "attention"), "warning"),
+    **dict.fromkeys(("failure", "fail", "missing", "danger", "error", "bug"), "danger"),
+    **dict.fromkeys(("quote", "cite", "example"), "quote"),
+    "tab": "tab",
+}
 
 # What a document's HTML may hold: elements that lay out text.
 ELEMENTS = split_words(
@@ -160,8 +170,7 @@ def render_markdown(markdown: str, options: RenderOptions) -> Markup:
         first = options.passage.first - options.first_line
         mark_passage(tokens, markdown.split("\n"), first, first + len(options.passage))
     arrange_headings(tokens, options.top_level)
-    parser = open_page_parser(options.dialect)
-    html = parser.renderer.render(_Writer(options, tokens).write(tokens), parser.options, {})
+    html = _Writer(options, tokens).render(tokens)
 
     def mark(text: re.Match[str]) -> str:
         return highlight(unescape(text[0]), options.words)
@@ -226,12 +235,18 @@ class _Writer:
 
     def __init__(self, options: RenderOptions, tokens: Sequence[Token]) -> None:
         self._options = options
+        self._parser = open_page_parser(options.dialect)
         self._uncolored = MAX_ALL_COLORED_CHARS
+        self._opened: list[str] = []  # elements of callouts
         notes = [token.meta["label"] for token in tokens if token.type == "footnote_reference_open"]
         self._notes = {label: place for place, label in enumerate(dict.fromkeys(notes), start=1)}
 
-    def write(self, tokens: list[Token]) -> list[Token]:
-        """Return the tokens, those that are written as what the renderer hands on."""
+    def render(self, tokens: Sequence[Token]) -> str:
+        self._write(tokens)
+        html: str = self._parser.renderer.render(tokens, self._parser.options, {})
+        return html
+
+    def _write(self, tokens: Sequence[Token]) -> None:
         for place, token in enumerate(tokens):
             if token.type in ("th_open", "td_open"):
                 # The page allows no style attributes: a cell's alignment becomes a class.
@@ -241,13 +256,10 @@ class _Writer:
                     token.tag = tokens[place + 2].tag = "td"
             elif token.type == "list_item_open" and tokens[place + 1].type.endswith("_list_open"):
                 token.attrJoin("class", "empty")  # its own text is above the excerpt
-            elif token.tag == "details" and self._options.unfolded:
-                token.attrs["open"] = ""
             html = self._write_block(token)
             if html is not None:
                 token.type, token.content = "html_block", html
-            self.write(token.children or [])
-        return tokens
+            self._write(token.children or [])
 
     def _write_block(self, token: Token) -> str | None:
         match token.type:
@@ -257,6 +269,10 @@ class _Writer:
                 return self._wrap(token, "formula", write_formula(token.content, block=True))
             case "html_block":
                 return self._write_html(token.content)
+            case "container_open":
+                return self._open_callout(token)
+            case "container_close":
+                return f"</{self._opened.pop()}>\n"
             case "component":
                 return f'<p class="title">{escape(token.meta["title"])}</p>\n' if token.meta["title"] else ""
             case "footnote_reference_open":
@@ -293,6 +309,17 @@ class _Writer:
             case "myst_role":
                 return f"<code>{escape(show_role(token.content))}</code>"
         return None
+
+    def _open_callout(self, token: Token) -> str:
+        kind, title, fold = token.meta["kind"], token.meta["title"].strip(), token.meta["fold"]
+        folds = bool(fold) or kind == "details"
+        element, title_element = ("details", "summary") if folds else ("div", "p")
+        self._opened.append(element)
+        token.attrJoin("class", f"callout {CALLOUT_STYLES.get(kind.lower(), 'note')}")
+        state = ' role="note"' if not folds else " open" if fold == "+" or self._options.unfolded else ""
+        shown = self.render(self._parser.parseInline(title or kind.capitalize()))
+        opening = f"<{element}{RendererHTML.renderAttrs(token)}{state}>"
+        return f'{opening}\n<{title_element} class="title">{shown}</{title_element}>\n'
 
     def _write_code(self, token: Token) -> str:
         language = (token.info.split() or [""])[0].strip("{}.")
