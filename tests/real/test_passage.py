@@ -212,16 +212,16 @@ def test_the_page_is_opened_at_it(library: ServedIndex) -> None:
     assert "- Ada 0<br>- Ada 1<br>" in anyio.run(fetch, "/?question=which+crew+members+are+there")
     assert answer.count("at 220 degrees") == 1, "no sentence is shown twice"
     assert 'docs/oven.md:11"' in answer  # what the editor opens
-    link = "/read?node=oven.md%23the-oven%2Fheating&amp;passage=11-12&amp;question=rolls#passage"
+    link = "/read?node=oven.md%23the-oven%2Fheating&amp;first=11&amp;last=12&amp;question=rolls#passage"
     assert f'href="{link}"' in answer
     page = anyio.run(fetch, link.partition("#")[0].replace("&amp;", "&"))
     assert '<li class="passage" id="passage"><mark>Rolls</mark> at 220 degrees.' in page
     assert page.count('id="passage"') == 1
     for lines, marked in (
-        ("15-19", '<p class="passage" id="passage">Clean'),
-        ("15-19", '<div class="code passage">'),
+        ("15&last=19", '<p class="passage" id="passage">Clean'),
+        ("15&last=19", '<div class="passage code">'),
         ("24", '<tr class="passage" id="passage">\n<td>E31</td>'),
-        ("18-18", '<div class="code passage" id="passage">'),  # within a block: the block
+        ("18", '<div class="passage code" id="passage">'),  # within a block: the block
     ):
-        assert marked in anyio.run(fetch, f"/read?node=oven.md%23the-oven/heating&passage={lines}")
-    assert ">Buoys</h1>" in anyio.run(fetch, "/read?node=buoys.md&passage=9999"), "the file was longer once"
+        assert marked in anyio.run(fetch, f"/read?node=oven.md%23the-oven/heating&first={lines}")
+    assert ">Buoys</h1>" in anyio.run(fetch, "/read?node=buoys.md&first=9999"), "the file was longer once"

@@ -156,8 +156,8 @@ def test_a_hit_opens_and_its_links_lead_on(seen: Seen) -> None:
     page.get_by_role("link", name="tomatoes").first.click()
     page.get_by_role("heading", level=1, name="Blight").wait_for()
     assert page.locator(".text h2").all_inner_texts() == ["In a greenhouse"], "what is below it is shown with it"
-    assert "Bees" in page.locator(".around section", has_text="Linked from").inner_text()
-    seen.open(f"/read?node=mail.md%23mail/stamps&passage=11&question={QUESTION}#passage")
+    assert "Bees" in page.locator(".around section", has_text="Backlinks").inner_text()
+    seen.open(f"/read?node=mail.md%23mail/stamps&first=11&question={QUESTION}#passage")
     assert page.locator("#passage").evaluate("node => node === document.querySelector(':target')")
     page.get_by_role("link", name="Back to the answer").click()
     page.locator(".hits article").first.wait_for()
@@ -249,7 +249,7 @@ def test_results_come_as_one_types_and_go_with_the_question(seen: Seen) -> None:
 def test_home_suggests_questions_and_remembers_in_this_browser(seen: Seen) -> None:
     page = seen.open("/")
     examples = page.get_by_role("region", name="For example").get_by_role("link")
-    assert examples.all_inner_texts()[:2] == ["Where do letters go?", "Bees"]
+    assert examples.all_inner_texts()[:2] == ["Bees", "Tomatoes"]
     assert page.get_by_role("main").get_by_role("link", name="garden/").count() == 1
     recent = page.get_by_role("region", name="Recently asked")
     assert not recent.is_visible()
@@ -343,7 +343,7 @@ PAGE_ADDRESSES = {
     "none": "/?question=quantum chromodynamics of gluons",
     "empty": "/?question=bees until:1900-01-01",
     "follow-up": f"/?question=and how does it travel?&after={QUESTION}",
-    "reading": f"/read?node=notes.md&passage=3&question={QUESTION}",
+    "reading": f"/read?node=notes.md&first=3&question={QUESTION}",
     "folder": "/read?node=garden/",
     "not found": "/read?node=garden/tomatos.md",
     "failure": f"/?question={QUESTION} in:gardn",

@@ -7,7 +7,6 @@ import pytest
 from markupsafe import Markup
 
 from retriever.display.phrases import open_templates
-from retriever.serving.web.site import suggest_questions
 
 PACKAGE = Path(__file__).parents[2] / "retriever"
 TEMPLATES = sorted(PACKAGE.glob("**/templates/*.html"))
@@ -31,30 +30,3 @@ def test_no_template_switches_escaping_off_or_holds_a_script(path: Path) -> None
     assert not re.search(r"\son\w+=|\sstyle=|javascript:", text)
     if path.parent.parent.name == "web":
         assert not re.search(r"<script(?! src=)|<style", text), "the policy of the page forbids it"
-
-
-@pytest.mark.parametrize(
-    ("title", "questions"),
-    [
-        ("Why use  password hashing.", ("Why use password hashing?",)),
-        ("Wie geht das?", ("Wie geht das?",)),
-        ("How to install on Linux", ("How to install on Linux?",)),
-        ("Declare a header", ()),
-        ("How Proxy Forwarded Headers Work", ()),
-        ("Ok, so what should I use?", ()),
-        ("Why?", ()),
-        ("When to use this image?", ()),
-        ("When to disable", ()),
-        ("How To - Recipes and more", ()),
-        (f"What is {'very ' * 20}long?", ()),
-    ],
-)
-def test_a_heading_that_asks_is_an_example(title: str, questions: tuple[str, ...]) -> None:
-    assert suggest_questions([(title, 0)]) == questions
-
-
-def test_examples_are_of_different_documents() -> None:
-    assert suggest_questions([("What is snow?", 0), ("Why is snow white?", 0)]) == ("What is snow?",)
-    assert suggest_questions([("What is snow?", n) for n in range(40)]) == ("What is snow?",)
-    many = suggest_questions([(f"What is snow {n}?", n) for n in range(40)])
-    assert (len(many), many[:2]) == (6, ("What is snow 0?", "What is snow 6?"))

@@ -9,10 +9,10 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from queue import SimpleQueue
-from typing import Annotated, Any
+from typing import Any
 
 from markupsafe import Markup
-from pydantic import BeforeValidator, SkipValidation
+from pydantic import Field
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response, StreamingResponse
@@ -58,7 +58,6 @@ from retriever.serving.web.site import (
     Visit,
     address,
     draw_tree,
-    join_only_section,
     link_editor,
     parse_query,
     read_outline,
@@ -85,19 +84,17 @@ NO_SUCH_PAGE = "there is no such page; / asks a question"
 WHILE_TYPING: Mapping[str, Any] = {"use_llm": False, "rerank": {"kind": "none"}}
 
 
-def _read_lines(given: object) -> Span | None:
-    lines = re.fullmatch(r"(\d{1,9})(?:-(\d{1,9}))?", str(given), re.ASCII)
-    first, last = (int(lines[1]), int(lines[2] or lines[1])) if lines else (0, 0)
-    if given and not 1 <= first <= last:
-        raise ValueError("it must be lines as first-last")
-    return Span(first, last) if given else None
-
-
 class ReadVisit(Visit):
     """Of /read: what a node id, a path or a name refers to."""
 
     node: Text
-    passage: Annotated[SkipValidation[Span | None], BeforeValidator(_read_lines)] = None  # where the page opens
+    first: int = Field(0, ge=0)  # line of the passage at which the page opens; 0: none
+    last: int = 0
+
+    @property
+    def passage(self) -> Span | None:
+        """Return the lines that are marked."""
+        return Span(self.first, max(self.first, self.last)) if self.first else None
 
 
 class PictureArguments(Arguments):
@@ -244,7 +241,6 @@ class Pages:
             status=status,
             changed=[(path, "") for path in status.changed_files],
             overview=overview,
-            asked=outline.examples,
             recent=recent,
             label=outline.label,
         )
@@ -259,7 +255,7 @@ class Pages:
             named = outline.find(visit.node)
             # A folder has no text; a file without lines of its own has that of its sections, an empty one none.
             if named and (named.kind is NodeKind.FOLDER or not (named.span or outline.tree.children(named.id))):
-                nodes = [join_only_section(outline, child) for child in outline.tree.children(named.id)]
+                nodes = outline.tree.children(named.id)
                 page = self._render("list.html", visit, nodes=nodes, **_show_place(outline, named))
                 return HTMLResponse(page)
             excerpt = read_excerpt(view.connection, visit.node, access)

@@ -1,7 +1,6 @@
 """What the pages and the API share: what a question may be given, addresses, the drawn tree, example questions."""
 
-import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Any, TypeAlias
@@ -82,7 +81,8 @@ class Visit(AskArguments):
         """Return the address of the section of a hit or sentence, opened at its passage."""
         if isinstance(place, Hit) and place.passage == place.span:
             return self.read(place.node_id)
-        return f"{address('/read', node=place.node_id, passage=str(place.cited_lines), **self._asked)}#passage"
+        lines = place.cited_lines
+        return f"{address('/read', node=place.node_id, first=lines.first, last=lines.last, **self._asked)}#passage"
 
 
 def link_editor(place: Cited) -> str:
@@ -128,7 +128,6 @@ class Outline:
     tree: DocumentTree
     folder_names: Mapping[str, str]  # node ids of the indexed folders -> their own names
     choices: Choices  # what may be given as a filter
-    examples: tuple[str, ...]  # questions that its headings ask
 
     def find(self, node_id: str) -> Node | None:
         return self.tree.node(node_id) if node_id in self.tree else None
@@ -152,10 +151,9 @@ class Outline:
 
 @dataclass(frozen=True, slots=True)
 class Branch:
-    """A node as it is drawn; a file that is one section of its name is drawn as that section."""
+    """A node as it is drawn."""
 
     node: Node
-    kind: NodeKind  # the file's, where a section is drawn in its place
     label: str
     rank: int | None  # of the hit that it is
     is_here: bool  # whether it is what is being read
@@ -170,7 +168,6 @@ def read_outline(view: View) -> Outline:
         tree=load_tree(view.connection),
         folder_names={folder_id(item.prefix, ""): PurePath(item.path).name or "/" for item in folders},
         choices=list_choices(view.documents, view.fields),
-        examples=suggest_questions(view.connection.execute(HEADINGS, (MAX_READ,)).fetchall()),
     )
 
 
@@ -180,58 +177,17 @@ def draw_tree(outline: Outline, hits: Mapping[str, int] | None = None, here: str
     lit = {node_id for node_id in (*ranks, here) if node_id in outline.tree}
     opened = {node.id for node_id in lit for node in outline.path_to(node_id)[:-1]} | ({here} & lit)
 
-    def draw(file: Node, depth: int) -> Branch:
-        node = join_only_section(outline, file)
-        children = outline.tree.children(node.id) if {node.id, file.id} & opened and depth < MAX_DEPTH else ()
+    def draw(node: Node, depth: int) -> Branch:
+        children = outline.tree.children(node.id) if node.id in opened and depth < MAX_DEPTH else ()
         is_small = len(children) <= SMALL_FAMILY
         shown = [child for child in children if is_small or child.id in opened | lit]
         return Branch(
             node=node,
-            kind=file.kind,
             label=outline.label(node.id),
             rank=ranks.get(node.id),
-            is_here=here in {node.id, file.id},
+            is_here=node.id == here,
             below=tuple(draw(child, depth + 1) for child in shown),
             more=len(children) - len(shown),
         )
 
     return [draw(root, 0) for root in outline.tree.walk(depth=0)]
-
-
-def join_only_section(outline: Outline, file: Node) -> Node:
-    """Return the section that is all of a file and has its title, shown as one; else the node itself."""
-    return file if file.span else outline.tree.only_section(file) or file
-
-
-# Questions that the documents answer, for the page without a question: headings that ask.
-
-MAX_READ = 20_000  # headings that a question is looked for in
-HEADINGS = (
-    "SELECT nodes.title, document_key FROM nodes JOIN documents USING (document_key)"
-    " WHERE kind = 'section' AND boilerplate < .5 ORDER BY node_key LIMIT ?"
-)
-MAX_EXAMPLES = 6
-MAX_CHARS = 70
-
-_ASKS = re.compile(r"(how|what|why|when|where) (is|are|do|does|can|should|to|use) \w.* .+", re.IGNORECASE)
-_POINTS = re.compile(
-    r"\b(it|this|that|these|they|them|here|above|below)\b|^(what about|want|still|enter|ok|so|and|but)\b", re.IGNORECASE
-)
-
-
-def suggest_questions(headings: Iterable[tuple[str, object]]) -> tuple[str, ...]:
-    """Return at most MAX_EXAMPLES questions that headings ask, of each document one.
-
-    Args:
-        headings: (title, document) of each section.
-    """
-    found: dict[object, str] = {}
-    for title, document in headings:
-        question = " ".join(title.split()).rstrip(" .")
-        is_asked = question.endswith(("?", "\uff1f")) and " " in question
-        # Away from its page nobody knows what `this` means.
-        if (is_asked or _ASKS.fullmatch(question)) and len(question) <= MAX_CHARS and not _POINTS.search(question):
-            found.setdefault(document, question if is_asked else f"{question}?")
-    questions = list(dict.fromkeys(found.values()))
-    # Of many, those that lie apart: neighbours ask of one thing.
-    return tuple(questions[:: max(1, len(questions) // MAX_EXAMPLES)][:MAX_EXAMPLES])
