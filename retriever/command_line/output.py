@@ -13,7 +13,7 @@ from dataclasses import KW_ONLY, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from retriever.command_line.console import Console, shorten_path
-from retriever.display.json import add_version, dump, dump_answer, dump_short_answer, sum_timings
+from retriever.display.json import add_version, dump, dump_answer, dump_short_answer
 from retriever.display.phrases import (
     describe_expansion,
     describe_freshness,
@@ -144,7 +144,10 @@ class Printer:
     def show_context(self, found: "AnswerInContext") -> "Answer":
         """Print the context for a prompt alone, and return its answer."""
         spent = self.measure(found.answer)
-        self.output.show(dump_context(found, spent), found.context.markdown)
+        context = dump(found.context)
+        for section in context["left_out"]:
+            del section["text"]
+        self.output.show(dump_answer(found.answer, spent) | context, found.context.markdown)
         self.note_state(found.answer, spent)
         if found.context.left_out and self.output.is_for_people:
             left_out = pluralize(len(found.context.left_out), "hit")
@@ -187,24 +190,6 @@ def note_pending(answer: "Answer", index: str | None, console: Console) -> None:
     """Say how to embed the rest of an index that is not finished."""
     if answer.index.embedded_share < 1:
         console.note(f"note: to embed the rest, run: {format_refresh_command(answer.index, index)}")
-
-
-def dump_context(found: "AnswerInContext", spent: Spent) -> dict[str, Any]:
-    """Return an answer as context for a prompt: the pieces that it quotes, in order, and the hits left out."""
-    answer, context = found.answer, found.context
-    whole = dump(answer)
-    kept = ("question", "profile", "verdict", "confidence", "index", "degraded", "scope", "notes")
-    return {key: whole[key] for key in kept} | {
-        "max_tokens": context.max_tokens,
-        "tokens": context.tokens,
-        "markdown": context.markdown,
-        "pieces": [{**dump(piece), "cut_from": list(map(str, piece.cut_from))} for piece in context.pieces],
-        "left_out": [
-            dump(section, "text", "chunk_spans", "span", "file") | {"tokens": section.tokens}
-            for section in context.left_out
-        ],
-        "timings_ms": sum_timings(answer, spent),
-    }
 
 
 def describe_search(answer: "Answer") -> str:

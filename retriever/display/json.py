@@ -18,18 +18,13 @@ from retriever.types import Degradation, IndexState
 if TYPE_CHECKING:
     from retriever.types import Answer, ShortAnswer
 
-SCHEMA_VERSION = 4
+SCHEMA_VERSION = 5
 
-# The fields that programs see, of classes that have others.
-SHOWN: dict[type, tuple[str, ...]] = {
-    Node: ("id", "kind", "path", "title", "level", "span", "summary"),
-}
 # Properties that programs see beside the fields; `citation` of every class that has one.
 ADDED: dict[type, tuple[str, ...]] = {
     IndexState: ("fresh",),
     ExpansionReport: ("used", "used_hyde"),
 }
-RENAMED: Mapping[tuple[type, str], str] = {(Node, "id"): "node_id", (Node, "path"): "file"}
 # Fields that are tuples of rows: the keys of a row.
 ROWS = {
     "matched_fields": ("key", "value"),
@@ -43,13 +38,10 @@ TIMES = frozenset({"milliseconds", "seconds"})  # rounded to three digits
 
 
 @cache
-def list_keys(kind: type) -> tuple[tuple[str, str], ...]:
-    """Return (key, attribute) of a dataclass's JSON object, in its order."""
-    shown = SHOWN.get(kind) or tuple(field.name for field in fields(kind))
-    added = ADDED.get(kind, ())
-    if kind is not Node and isinstance(getattr(kind, "citation", None), property):
-        added += ("citation",)
-    return tuple((RENAMED.get((kind, name), name), name) for name in (*shown, *added))
+def list_keys(kind: type) -> tuple[str, ...]:
+    """Return the keys of a dataclass's JSON object, in its order: names of its fields and properties."""
+    citation = ("citation",) if hasattr(kind, "citation") else ()
+    return (*(field.name for field in fields(kind)), *ADDED.get(kind, ()), *citation)
 
 
 def dump(value: Any, *left_out: str) -> Any:  # noqa: ANN401 - JSON
@@ -68,10 +60,10 @@ def dump(value: Any, *left_out: str) -> Any:  # noqa: ANN401 - JSON
 
 
 def _list_items(value: Any, left_out: tuple[str, ...]) -> Iterator[tuple[str, Any]]:  # noqa: ANN401 - a dataclass
-    for key, attribute in list_keys(type(value)):  # type: ignore[arg-type]  # every class can be hashed
+    for key in list_keys(type(value)):  # type: ignore[arg-type]  # every class can be hashed
         if key in left_out:
             continue
-        part = getattr(value, attribute)
+        part = getattr(value, key)
         if key == "span":  # of the object itself; that of a passage has a key of its own
             yield "start_line", part and part.first
             yield "end_line", part and part.last
@@ -106,8 +98,18 @@ def dump_short_answer(short: "ShortAnswer", spent: Spent) -> dict[str, Any]:
 def dump_node(node: Node, counts: Mapping[str, tuple[int, int]]) -> dict[str, Any]:
     """Return a node of the outline; for a folder also how many documents and sections it has, from `counts` by id."""
     documents, sections = counts.get(node.id, (None, None))
-    content: dict[str, Any] = dump(node)
-    return content | {"documents": documents, "sections": sections}
+    return {
+        "node_id": node.id,
+        "kind": dump(node.kind),
+        "file": node.path,
+        "title": node.title,
+        "level": node.level,
+        "start_line": node.span and node.span.first,
+        "end_line": node.span and node.span.last,
+        "summary": node.summary,
+        "documents": documents,
+        "sections": sections,
+    }
 
 
 def sum_timings(answer: "Answer", spent: Spent) -> dict[str, float]:

@@ -199,14 +199,14 @@ def find_highlights(text: str, stems: frozenset[str], languages: tuple[str, ...]
 
 EDITOR_VARIABLE = "HYBRID_RETRIEVE_EDITOR"
 NO_EDITOR = "none"
-# By editor: `{path}` is percent-encoded but for its slashes, `{argument}` with them. The schemes are those that the
+# By editor: `{path}` is percent-encoded but for its slashes. The schemes are those that the
 # editors register themselves; MacVim's for Vim, that of the usual desktop entry for Emacs. Obsidian takes no line.
 EDITOR_TEMPLATES = {
     "vscode": "vscode://file{path}:{line}",
-    "vim": "mvim://open?url=file://{argument}&line={line}",
-    "emacs": "emacs://open?url=file://{argument}&line={line}",
-    "jetbrains": "idea://open?file={argument}&line={line}",
-    "obsidian": "obsidian://open?path={argument}",
+    "vim": "mvim://open?url=file://{path}&line={line}",
+    "emacs": "emacs://open?url=file://{path}&line={line}",
+    "jetbrains": "idea://open?file={path}&line={line}",
+    "obsidian": "obsidian://open?path={path}",
 }
 
 
@@ -235,16 +235,14 @@ def make_editor_link(absolute_path: str, line: int, default: str = NO_EDITOR) ->
         return ""
     address = EDITOR_TEMPLATES.get(editor, editor)
     # Printable ASCII alone: nothing in it can end the sequence that makes a terminal show a link.
-    if not re.fullmatch(r"[A-Za-z][A-Za-z0-9+.-]*:[!-~]*\{(path|argument)\}[!-~]*", address):
+    if not re.fullmatch(r"[A-Za-z][A-Za-z0-9+.-]*:[!-~]*\{path\}[!-~]*", address):
         known = ", ".join(EDITOR_TEMPLATES)
         raise UsageError(
             f"{EDITOR_VARIABLE}={editor!r}: no such editor; there are {known}, or myeditor:{{path}}:{{line}}"
         )
     path = os.fsencode(file.as_posix())
     rooted = path if path.startswith(b"/") else b"/" + path  # C:/docs is /C:/docs in an address
-    for name, value in {"path": quote(rooted), "argument": quote(rooted, safe=""), "line": str(line)}.items():
-        address = address.replace(f"{{{name}}}", value)
-    return address
+    return address.replace("{line}", str(line)).replace("{path}", quote(rooted))
 
 
 # Text of documents as it may be shown: no character of it steers a terminal, or reorders or hides what is read.

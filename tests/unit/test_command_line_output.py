@@ -209,8 +209,8 @@ CODE = "code://open?{path}#{line}"
     ("editor", "address"),
     [
         ("vscode", "vscode://file/docs/a%20b/%C3%A9.md:7"),
-        ("vim", "mvim://open?url=file://%2Fdocs%2Fa%20b%2F%C3%A9.md&line=7"),
-        ("obsidian", "obsidian://open?path=%2Fdocs%2Fa%20b%2F%C3%A9.md"),
+        ("vim", "mvim://open?url=file:///docs/a%20b/%C3%A9.md&line=7"),
+        ("obsidian", "obsidian://open?path=/docs/a%20b/%C3%A9.md"),
         ("my-editor:{path}+{line}", "my-editor:/docs/a%20b/%C3%A9.md+7"),
         ("none", ""),
     ],
@@ -223,7 +223,7 @@ def test_the_address_of_a_line(monkeypatch: pytest.MonkeyPatch, editor: str, add
 def test_a_note_of_a_vault_opens_in_obsidian(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / ".obsidian").mkdir()
     monkeypatch.delenv(EDITOR_VARIABLE, raising=False)
-    assert make_editor_link(f"{tmp_path}/daily/a.md", 7, "vscode").startswith("obsidian://open?path=%2F")
+    assert make_editor_link(f"{tmp_path}/daily/a.md", 7, "vscode").startswith("obsidian://open?path=/")
 
 
 @pytest.mark.parametrize("name", ["\x1b]8;;evil\x1b\\", "a\x07b\nc\x9c\u202e", "{line}{path}", "\udcff", "a;b ?#&%"])
