@@ -1,16 +1,16 @@
 """A node's own text as chunks that fit the encoder."""
 
-import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import chain, pairwise
 
 from pageindex.blocks import Block, BlockKind, line_starts
 from pageindex.node import Node, NodeKind, Span
-from retriever.errors import EncoderError
+from pageindex.text import cut_text
 from retriever.types import Chunk
 
+SLACK = 64  # one token in so many is left free: of some tokenizers the parts do not quite add up
 # As `Encoder.count_tokens`: the lengths of texts in tokens, special ones included.
 CountTokens = Callable[[Sequence[str]], list[int]]
 
@@ -35,6 +35,7 @@ class ChunkPiece:
     start: int  # its first character, counted from 0 in the node's body
     end: int  # behind its last character
     kind: BlockKind
+    block: Block | None = None  # None for a part
     tokens: int = 0
     # Where the header of the table stands that this is a later part of: a chunk that begins here repeats it.
     header: tuple[int, int] | None = None
@@ -65,65 +66,41 @@ def chunk_nodes(nodes: Sequence[Node], count: CountTokens, lengths: ChunkLengths
     (`[label]: target`). The `embedded_text` of none has more than `lengths.max_tokens` tokens by the counter; the
     heading's own line is not repeated in it, the title says it. A heading alone is one chunk; a node whose body is
     blank has none.
-
-    Raises EncoderError when a single character is too long, or the breadcrumb cannot be made short enough.
     """
     tokens = TokenCounter(count, lengths.max_tokens, count([""])[0])
     plans = plan_chunks([node for node in nodes if node.searched_body.strip()], tokens)
-    made: dict[str, tuple[Chunk, ...]] = {}
-    while plans:
-        chunks: list[tuple[Chunk, ...]] = []
-        near: list[tuple[int, str]] = []  # (place of the plan, text) of chunks that come near the limit
-        for place, plan in enumerate(plans):
-            runs = pack(plan, tokens, lengths.target_tokens)
-            chunks.append(tuple(build_chunks(plan, runs)))
-            for run, chunk in zip(runs, chunks[place], strict=True):
-                added_up = sum(piece.tokens for piece in run) + (run[0].header_tokens if run else 0)
-                if tokens.limit - plan.room + added_up > tokens.limit // 2:
-                    near.append((place, chunk.embedded_text))
-        # Tokens do not quite add up with every tokenizer: what comes near the limit is counted again, as it will be
-        # embedded, and a node with a chunk that is too long is packed again with less room.
-        excess = [0] * len(plans)
-        for (place, _), length in zip(near, count([text for _, text in near]), strict=True):
-            excess[place] = max(excess[place], length - tokens.limit)
-        for plan, too_many in zip(plans, excess, strict=True):
-            if too_many >= plan.room:
-                raise EncoderError(f"{plan.node.id}: no chunk of {tokens.limit} tokens can be made: make chunks longer")
-        made |= {plan.node.id: chunks[place] for place, plan in enumerate(plans) if not excess[place]}
-        plans = [replace(plan, room=plan.room - excess[place]) for place, plan in enumerate(plans) if excess[place]]
+    made = {plan.node.id: tuple(build_chunks(plan, pack(plan, tokens, lengths.target_tokens))) for plan in plans}
     return [made.get(node.id, ()) for node in nodes]
 
 
 def plan_chunks(nodes: Sequence[Node], tokens: TokenCounter) -> list[ChunkPlan]:
     """Return the titles and the blocks of each node, measured; all texts are counted in a few calls."""
     titles = [" > ".join(filter(None, (*node.breadcrumb, "" if node.is_part else node.title))) for node in nodes]
-    title_tokens = tokens.lengths(titles)
+    room = tokens.limit - tokens.limit // SLACK - tokens.special
     plans: list[ChunkPlan] = []
-    for node, text, length in zip(nodes, titles, title_tokens, strict=True):
-        is_whole = length <= (tokens.limit - tokens.special) // 2
-        if not is_whole:
-            text, length = shorten_titles((*node.breadcrumb, node.title), tokens)
+    for node, text, length in zip(nodes, titles, tokens.lengths(titles), strict=True):
+        while length > room // 2 and len(text) > 1:  # the outer ones go
+            text = "…" + text[len(text) // 2 + 1 :]
+            (length,) = tokens.lengths([text])
         body = node.searched_body
-        pieces = cut_pieces(node, body, with_heading=not is_whole)
-        room = tokens.limit - tokens.special - length
-        plans.append(ChunkPlan(node, body, text, pieces, room))
+        plans.append(ChunkPlan(node, body, text, cut_pieces(node, body), room - length - 1))  # one for the line end
     lengths = iter(tokens.lengths([plan.body[piece.start : piece.end] for plan in plans for piece in plan.pieces]))
     for piece in chain.from_iterable(plan.pieces for plan in plans):
         piece.tokens = next(lengths)
     return plans
 
 
-def cut_pieces(node: Node, body: str, *, with_heading: bool) -> list[ChunkPiece]:
-    """Return the blocks of a node that are embedded; the title says its heading, unless that had to be cut."""
+def cut_pieces(node: Node, body: str) -> list[ChunkPiece]:
+    """Return the blocks of a node that are embedded; the title says its heading."""
     starts, first = line_starts(body), body_line(node)
     blocks = [block for block in flatten(node.blocks) if block.kind is not BlockKind.HIDDEN]  # whose lines are blank
     ends = [starts[block.first - first] for block in blocks[1:]] + [len(body)]
     return [
-        ChunkPiece(starts[block.first - first], end, block.kind)
+        ChunkPiece(starts[block.first - first], end, block.kind, block)
         for block, end in zip(blocks, ends, strict=False)
         # Forty names of links in a row resemble any question that holds one of them. BM25 reads those.
         if block.kind is not BlockKind.DEFINITIONS
-        and (with_heading or block.kind is not BlockKind.HEADING or node.kind is not NodeKind.SECTION)
+        and (block.kind is not BlockKind.HEADING or node.kind is not NodeKind.SECTION)
     ]
 
 
@@ -133,19 +110,6 @@ def flatten(blocks: Iterable[Block]) -> Iterator[Block]:
         yield block
         if block.kind is BlockKind.CONTAINER:
             yield from (inner for inner in flatten(block.blocks) if inner.first > block.first)
-
-
-def shorten_titles(titles: Sequence[str], tokens: TokenCounter) -> tuple[str, int]:
-    """Return the titles in half of a chunk, with "…" for the outermost ones that are left out, and their tokens."""
-    shorter = [" > ".join(["…", *titles[first:]]) for first in range(1, len(titles))]
-    length = min(len(titles[-1]), tokens.limit * 16)
-    while length:
-        length //= 2
-        shorter.append(titles[-1][:length].rstrip() + "…")
-    for text, count in zip(shorter, tokens.lengths(shorter), strict=True):
-        if count <= (tokens.limit - tokens.special) // 2:
-            return text, count
-    raise EncoderError(f"no title fits into half of a chunk of {tokens.limit} tokens: make chunks longer")
 
 
 def pack(plan: ChunkPlan, tokens: TokenCounter, target: int) -> list[list[ChunkPiece]]:
@@ -169,11 +133,11 @@ def fit(plan: ChunkPlan, tokens: TokenCounter) -> Iterator[ChunkPiece]:
     todo = list(reversed(plan.pieces))
     while todo:
         piece = todo.pop()
-        if piece.header_tokens + piece.tokens <= plan.room:
+        if piece.header_tokens + piece.tokens <= plan.room or piece.end - piece.start < 2:
             if plan.body[piece.start : piece.end].strip():
                 yield piece
             continue
-        parts = split(plan.body, piece)
+        parts = split(plan.body, piece, plan.room)
         lengths = tokens.lengths([plan.body[part.start : part.end] for part in parts])
         header = plan.body[slice(*parts[-1].header)] if parts[-1].header else ""  # all but the first have the same
         (header_tokens,) = tokens.lengths([header])
@@ -218,51 +182,27 @@ def strip_blank_lines(text: str) -> str:
     return text[text.rfind("\n", 0, first) + 1 :].rstrip()
 
 
-# Where a block that is too long is cut: at the first of these places that it has, in the end between two words.
-_LINE_END = re.compile(r"\n")
-_BLANK_LINES = re.compile(r"\n(?:[ \t]*\n)+")
-_SENTENCE_END = re.compile(r"[.!?][\"')\]*_]*\s+|[\u3002\uff01\uff1f]\s*")  # the last three are CJK
-_ITEM = re.compile(r"^([ \t]*)(?:[-*+]|\d{1,9}[.)])(?=[ \t]|$)", re.MULTILINE)
-_PLACES = {
-    BlockKind.HEADING: (),
-    BlockKind.PARAGRAPH: (_SENTENCE_END,),
-    BlockKind.CODE: (_BLANK_LINES, _LINE_END),
-    BlockKind.TABLE: (_SENTENCE_END,),
-}
-_OTHER_PLACES = (_BLANK_LINES, _LINE_END, _SENTENCE_END)
+def split(text: str, piece: ChunkPiece, room: int) -> list[ChunkPiece]:
+    """Return two parts or more of a piece that is too long for a chunk, not yet measured.
 
-
-def split(text: str, piece: ChunkPiece) -> list[ChunkPiece]:
-    """Split a piece into two parts or more, not yet measured, at the coarsest places that its kind allows."""
-    # A list is cut at its outermost items, code at blank lines, a table at its rows, a paragraph at its sentences; what
-    # has no such place, at a finer one, in the end between two words or inside one.
-    inside = text[piece.start : piece.end]
-    if len(inside) < 2:
-        raise EncoderError(f"a single character cannot be cut: {inside!r}; make chunks longer")
-    header = piece.header
-    places: list[int] = []
-    if piece.kind is BlockKind.TABLE and not header and (rows := _matches_end(_LINE_END, inside)[1:]):
-        header = (piece.start, piece.start + rows[0])  # the first row stays with the header and its dashes
-        places = rows[1:] or rows
-    elif piece.kind is BlockKind.LIST:
-        items: dict[int, list[int]] = {}  # by indentation; not that at the very beginning
-        for match in _ITEM.finditer(inside):
-            if match.start():
-                items.setdefault(len(match[1].expandtabs(4)), []).append(match.start())
-        places = items[min(items)] if items else []
-    for pattern in _PLACES.get(piece.kind, _OTHER_PLACES):
-        places = places or _matches_end(pattern, inside)
-    if not places:  # behind the space that is nearest to the middle; the middle itself where there is no space
-        middle = len(inside) // 2
-        before = max(inside.rfind(" ", 0, middle), inside.rfind("\n", 0, middle))
-        after = min((at for space in " \n" if (at := inside.find(space, middle)) >= 0), default=len(inside))
-        nearest = min(before, after, key=lambda at: abs(at - middle))
-        places = [nearest + 1] if 0 < nearest < len(inside) - 1 else [middle]
+    A list is cut at its outermost items, a table at its rows, code at blank lines; what has no such place at its lines,
+    a paragraph at its sentences; in the end between words or inside of one.
+    """
+    inside, header = text[piece.start : piece.end], piece.header
+    starts = line_starts(inside)
+    places: Sequence[int] = []
+    if piece.block and piece.kind in (BlockKind.LIST, BlockKind.TABLE):
+        places = [starts[inner.first - piece.block.first] for inner in piece.block.blocks[1:]]
+    if piece.kind is BlockKind.TABLE and len(places) > 1:  # the first row stays with the header and its dashes
+        header, places = (piece.start, piece.start + places[0]), places[1:]
+    if not places and piece.kind is not BlockKind.PARAGRAPH:
+        lines = [start for start in starts[1:] if start < len(inside)]
+        places = [start for start in lines if inside[start - 2 : start] == "\n\n"] or lines
+    if not places:
+        ends = (end for _, end in cut_text(inside, max(1, len(inside) * room // (2 * piece.tokens))))
+        behind = (end + inside.startswith((" ", "\n"), end) for end in ends)
+        places = [place for place in behind if place < len(inside)] or [len(inside) // 2]
     bounds = [piece.start, *(piece.start + place for place in places), piece.end]
     parts = [ChunkPiece(start, end, piece.kind, header=header) for start, end in pairwise(bounds)]
-    parts[0] = ChunkPiece(piece.start, bounds[1], piece.kind, header=piece.header)
+    parts[0].header = piece.header
     return parts
-
-
-def _matches_end(pattern: re.Pattern[str], text: str) -> list[int]:
-    return [match.end() for match in pattern.finditer(text) if match.end() < len(text)]
