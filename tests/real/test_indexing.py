@@ -75,7 +75,7 @@ def test_other_chunk_settings_make_all_chunks_anew_and_embed_new_texts_alone(she
     )
     shelf.write("long.md", long)
     assert shelf.update().embedded == 1
-    small = {"encoder": {"max_tokens": 20}}
+    small = {"encoder": {"max_tokens": 21}}
     report = shelf.update(settings=small)
     assert (report.changed, report.embedded, report.chunks) == (5, 6, 8 + 6)
     fresh = tmp_path / "fresh"
