@@ -17,7 +17,6 @@ GROUPS = {
         "indexes": ("index:indexes", "List all your indexes, or delete one."),
         "status": ("show:status", "Show what is indexed, how fresh it is, and what was not read."),
         "forget": ("index:forget_paths", "Remove documents from an index, with every trace of them."),
-        "copy": ("index:copy", "Make an index of another one, from another machine or person too."),
         "doctor": ("index:doctor", "Check the installation and the index, and repair it."),
         "postgres": (".postgres.command:postgres", "Make the tables of an index in PostgreSQL, or embed texts."),
     },

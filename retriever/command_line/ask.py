@@ -30,10 +30,8 @@ LIKE_BEFORE_FILES = 0.7  # `raed`, `reed`: before a file even these are no quest
 PEERS = {
     "add": "index",
     "embed": "index",
-    "export": "copy",
     "find": "ask",
     "get": "read",
-    "import": "copy",
     "list": "tree",
     "ls": "tree",
     "open": "read",

@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import click
@@ -139,47 +138,6 @@ def describe_index(item: "ListedIndex") -> Iterator[str]:
     yield from (f"    {folder}{'  (not there)' if folder in item.missing else ''}" for folder in item.folders)
     if item.trouble:
         yield f"    cannot be read: {item.trouble}"
-
-
-# `copy`: an index made of another one, on another machine too.
-
-
-@options.command(
-    "copy docs --index elsewhere",
-    "copy elsewhere --index mine --docs docs",
-    settings=("encoder",),
-)
-@click.argument("source", metavar="NAME|DIR", shell_complete=options.complete_path)
-@click.option(
-    "--docs",
-    multiple=True,
-    metavar="DIR",
-    shell_complete=options.complete_path,
-    help="Where a folder of the index is on this machine; it is indexed, only what changed. Repeat it for each folder, "
-    "in the index's order.",
-)
-@options.index
-@options.output
-def copy(console: Console, opening: Opening, output: Output, source: str) -> ExitCode:
-    """Make an index of another one, NAME or its folder DIR, with its texts, settings and vectors; none is embedded.
-
-    DIR may come from anybody: from another machine, or another person. Without --docs the new index answers with what
-    was indexed: the folders that it names are not looked at. --index is the place of the new one.
-    """
-    from retriever.upkeep.copy import copy_index
-
-    with console.show_progress() as progress:
-        place = copy_index(source, opening.index, opening.docs, opening.settings, progress=progress)
-        if opening.docs:
-            api.index_folders(opening.docs, place, settings=opening.settings, progress=progress)
-    with replace(opening, docs=(), index=place).open(console) as retriever:
-        status = retriever.status()
-    state = status.index
-    counts = f"{pluralize(state.documents, 'document')}, {pluralize(state.sections, 'section')}"
-    output.show(status, [f"copied {counts} of {', '.join(state.folders)} into {state.path}"])
-    if state.unchecked_folders:
-        console.note("what was indexed answers; its folders are not looked at until --docs names them", dim=True)
-    return ExitCode.OK
 
 
 # `doctor`: whether everything is well, and what to do about what is not.

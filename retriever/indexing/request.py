@@ -227,12 +227,12 @@ def holds_home(folder: Path) -> bool:
         return False
 
 
-def check_server(store: Store, given: GivenSettings, *, anew: bool = False) -> None:
-    """Refuse a server on another machine that the index alone names, unless it was made here (not `anew`)."""
+def check_server(store: Store, given: GivenSettings) -> None:
+    """Refuse a server on another machine that the index alone names, unless it was made here."""
     # An index may have come with somebody's documents, and the server that it names would read the questions, and what
     # changes in the documents.
     encoder = given.profile.encoder
-    if encoder.kind not in {"ollama", "openai"} or not encoder.url or (is_own(store) and not anew):
+    if encoder.kind not in {"ollama", "openai"} or not encoder.url or is_own(store):
         return
     from retriever.served.address import is_this_machine
 

@@ -15,7 +15,7 @@ from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
-from pageindex.corpus import DocumentText, Listing, Skipped, SourceFile, UnreadableDocumentError, read_document
+from pageindex.corpus import Listing, Skipped, UnreadableDocumentError, read_document
 from pageindex.document import Document, parse_document
 from retriever.embedding import bundled_encoder, open_encoder
 from retriever.embedding.encoder import (
@@ -226,7 +226,6 @@ def index_changes(
     progress: Progress,
     *,
     is_anew: bool,
-    read: Callable[[SourceFile], DocumentText] = read_document,
 ) -> None:
     """Replace the rows of what changed, and make the next snapshot of them, inside a transaction."""
     # Their keys are needed after the rows are gone: the postings are patched by them.
@@ -238,7 +237,7 @@ def index_changes(
     fingerprint = encoder.fingerprint if encoder else ""
     if is_anew and encoder:
         writing.remove_other_models(connection, fingerprint)
-    documents = read_documents(changes, request.profile, encoder, progress, read)
+    documents = read_documents(changes, request.profile, encoder, progress)
     new = write_documents(connection, documents, encoder)
     writing.remove_stale_pending(connection, fingerprint)
     for change in changes:
@@ -253,7 +252,6 @@ def read_documents(
     profile: Profile,
     encoder: Encoder | None,
     progress: Progress,
-    read: Callable[[SourceFile], DocumentText],
 ) -> Iterator[ReadDocument]:
     """Read the new and the different files, one at a time; what cannot be read is noted in the changes."""
     done, total = 0, sum(len(change.new) + len(change.different) for change in changes)
@@ -263,7 +261,7 @@ def read_documents(
         for file in (*change.new, *(file for _, file in change.different)):
             try:
                 with isolate(file.path):
-                    text = read(file)
+                    text = read_document(file)
                     document = parse_document(file.path, text.text, change.folder.prefix, change.folder.dialect)
                     document = replace(document, warnings=(*text.warnings, *document.warnings))
                     names = names_of_nodes(document)

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
-from retriever.errors import UsageError
 from retriever.places.place import Derived, Store
 from retriever.store import database
 from retriever.store.database import Connection, translate_sqlite_errors
@@ -36,11 +35,8 @@ class FolderStore(Store):
         return database.is_index(self.folder)
 
     def require_own(self) -> None:
-        """Look at the first bytes of index.sqlite; without one the folder has to be empty."""
-        if self.exists():
-            require_own(self.folder)
-        elif self.folder.exists() and (not self.folder.is_dir() or any(self.folder.iterdir())):
-            raise UsageError(f"{self.folder} holds something else than an index; name another place with --index")
+        """Look at the first bytes of index.sqlite."""
+        require_own(self.folder)
 
     def open(self) -> Connection:
         """Open index.sqlite for a reader."""

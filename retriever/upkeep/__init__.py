@@ -1,1 +1,1 @@
-"""What keeps an index well: export and import, the doctor, and the repair."""
+"""What keeps an index well: the doctor, and the repair."""

@@ -10,11 +10,12 @@ import pytest
 from starlette.testclient import TestClient
 
 from retriever.api import index_folders, open_retriever
-from retriever.errors import RetrieverError
+from retriever.errors import RetrieverError, UsageError
+from retriever.indexing.request import name_folders
+from retriever.places import open_store
 from retriever.serving.mcp_server import ReadTool, RelatedTool, SearchTool
 from retriever.serving.pool import ServedIndex
 from retriever.serving.web.app import make_web_app
-from retriever.upkeep.copy import copy_index
 from tests.program import Cli
 from tests.shelf import WORDS_ALONE
 
@@ -77,7 +78,6 @@ def ask_all_faces(index: Path, cli: Cli, *, named: bool) -> str:
         ["status", *place, "--json"],
         ["status", *place],
         ["doctor", *place],
-        ["copy", str(index), "--index", str(index.with_name("again"))],
     ]
     with open_retriever(index=index, settings=WORDS_ALONE) as retriever:
         answer = retriever.search(QUESTION)
@@ -117,12 +117,13 @@ def test_no_face_tells_what_a_copied_index_points_at(
 ) -> None:
     index = tmp_path / "mine"
     monkeypatch.setenv("HYBRID_RETRIEVE_REFRESH_MAX_FILES", "0")  # or the rows go with the first look
-    copy_index(hostile, index, [victim] if named else [])
+    shutil.copytree(hostile, index)
+    if named:
+        name_folders(open_store(index), [victim])
     said = ask_all_faces(index, cli, named=named)
     assert "asleep" in said
     assert SECRET not in said
     assert not files_hold(index)
-    assert not files_hold(tmp_path / "again")
     monkeypatch.delenv("HYBRID_RETRIEVE_REFRESH_MAX_FILES")
     assert SECRET not in str(cli("ask", QUESTION, "--index", index, "--json", code=range(4)))
     assert not files_hold(index)
@@ -132,7 +133,7 @@ def test_a_folder_is_looked_at_once_it_is_named_and_that_is_remembered(
     hostile: Path, victim: Path, tmp_path: Path
 ) -> None:
     index = tmp_path / "mine"
-    copy_index(hostile, index)
+    shutil.copytree(hostile, index)
     with open_retriever([victim], index, settings=WORDS_ALONE) as retriever:
         assert [hit.citation for hit in retriever.search("page").hits] == ["page.md:1-3"]
     (victim / "page.md").write_text("# Page\n\nA badger digs.\n", encoding="utf-8")
@@ -144,7 +145,7 @@ def test_a_folder_is_looked_at_once_it_is_named_and_that_is_remembered(
 
 def test_an_index_cannot_say_which_files_are_documents(hostile: Path, victim: Path, tmp_path: Path) -> None:
     index = tmp_path / "mine"
-    copy_index(hostile, index)
+    shutil.copytree(hostile, index)
     with closing(sqlite3.connect(index / INDEX, isolation_level=None)) as rows:
         settings = json.dumps({**WORDS_ALONE, "documents": {"ignore": ["!ignored.md"]}})
         rows.execute("UPDATE meta SET value = ? WHERE key = 'settings'", (settings,))
@@ -154,12 +155,9 @@ def test_an_index_cannot_say_which_files_are_documents(hostile: Path, victim: Pa
         assert retriever.profile.documents.ignore == ()
 
 
-def test_an_index_brought_to_the_place_of_another_gets_no_more_than_that_was_given(
-    hostile: Path, victim: Path, tmp_path: Path
-) -> None:
-    index = tmp_path / "mine"
-    index_folders([victim], index, settings=WORDS_ALONE)
-    shutil.rmtree(index)
-    copy_index(hostile, index)
-    with open_retriever(index=index, settings=WORDS_ALONE) as retriever:
-        assert retriever.search(QUESTION).hits[0].citation_state == "unchecked"
+def test_a_server_that_only_the_index_names_is_not_asked(hostile: Path) -> None:
+    with closing(sqlite3.connect(hostile / INDEX, isolation_level=None)) as rows:
+        settings = json.dumps({"encoder": {"kind": "openai", "url": "https://evil.example/v1"}})
+        rows.execute("UPDATE meta SET value = ? WHERE key = 'settings'", (settings,))
+    with pytest.raises(UsageError, match="as well: --encoder-url https://evil"):
+        open_retriever(index=hostile)

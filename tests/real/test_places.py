@@ -1,6 +1,7 @@
 """Where the program runs: a container without a user, another locale, odd names, wrong types from Python."""
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -11,7 +12,8 @@ from retriever.api import forget_documents, open_retriever
 from retriever.looking.indexes import list_indexes
 from retriever.query import AskRequest, Scope
 from tests.program import Cli
-from tests.shelf import write_pages
+from tests.shelf import PAGES as DOCUMENTS
+from tests.shelf import QUESTIONS, Shelf, found, same_hits, write_pages
 
 ROOT = Path(__file__).parents[2]
 PAGES = {"\u00c4pfel.md": "# \u00c4pfel\n\nApples are fruit.\n", "~.md": "# Tilde\n\nA name of fruit.\n"}
@@ -74,3 +76,18 @@ def test_one_text_is_as_good_as_a_list(docs: Path) -> None:
             assert [hit.file for hit in retriever.search(AskRequest("fruit", scope=scope)).hits] == ["~.md"]
         assert retriever.search(AskRequest("fruit", conversation="apples?")).hits
     assert forget_documents("~.md", list_indexes()[0].path).forgotten == ("~.md",)
+
+
+def test_a_copied_folder_is_an_index_of_documents_that_are_elsewhere(shelf: Shelf, tmp_path: Path) -> None:
+    truth = [found(answer) for answer in shelf.ask_all()]
+    copied, before = tmp_path / "copied", shelf.docs
+    shutil.copytree(shelf.index, copied)
+    answer = shelf.ask(QUESTIONS[0], index=copied)
+    assert same_hits(found(answer), truth[0])
+    assert {hit.citation_state for hit in answer.hits} == {"unchecked"}
+    shelf.docs = before.rename(tmp_path / "elsewhere")
+    assert shelf.update(index=copied).embedded == 0
+    forget_documents([str(before)], copied)
+    answer = shelf.ask(QUESTIONS[0], index=copied)
+    assert [(hit.file, hit.citation_state) for hit in answer.hits[:1]] == [("mail.md", "exact")]
+    assert answer.index.documents == len(DOCUMENTS)

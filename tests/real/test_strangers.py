@@ -72,14 +72,13 @@ def surround(strangers: Strangers, index: Path) -> list[Path]:
 @pytest.mark.parametrize("harm", [None, "UPDATE nodes SET kind = 'none'"])
 def test_in_and_beside_an_index(place: Path, cli: Cli, strangers: Strangers, harm: str | None) -> None:
     index, docs = place / "idx", place / "docs"
-    cli("copy", index, "--index", place / "copied", *ALONE)
     links = surround(strangers, index)
     if harm:
         with closing(sqlite3.connect(index / "index.sqlite", isolation_level=None)) as rows:
             rows.execute(harm)
     commands: list[list[str | Path]] = [
         ["doctor", "--repair"], ["index", docs, *ALONE], ["ask", "bread", *ALONE],
-        ["forget", docs / "mail.md"], ["copy", place / "copied"], ["doctor"],
+        ["forget", docs / "mail.md"], ["doctor"],
     ]  # fmt: skip
     for command in commands:
         cli(*command, "--index", index, code=range(3))
@@ -117,10 +116,3 @@ def test_a_folder_of_somebody_with_our_names_in_it(place: Path, cli: Cli, strang
     commands: list[list[str | Path]] = [["doctor", "--repair", "--index", index], ["indexes", "--yes", "--drop", index]]
     for command in commands:
         assert "belongs to another program" in cli(*command, code=range(1, 3)).err
-
-
-def test_a_copy_into_a_folder_or_a_link_of_somebody(place: Path, cli: Cli, strangers: Strangers) -> None:
-    strangers.file(place / "full" / "thesis.txt")
-    for target in (place / "full", strangers.link(place / "linked", folder=True), strangers.file(place / "a file")):
-        cli("copy", place / "idx", "--index", target, code=range(1, 3))
-    cli("copy", place / "idx", "--index", place / "new")
