@@ -11,7 +11,6 @@ Neither the current folder nor the environment configures it, and it opens no fo
 
 import math
 import os
-import shutil
 import sqlite3
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -117,8 +116,6 @@ gigabyte at 650,000 chunks."""
 
 DATABASE_NAME = "chroma.sqlite3"
 FULLEST_BATCH = 5_000  # vectors: ChromaDB takes 5,461 at once; smaller batches are dearer for each vector
-# A change of more than this share is made from scratch: patching costs more, and leaves gaps in HNSW.
-REBUILD_SHARE = 0.3
 
 _CONFIGURATION: "CreateCollectionConfiguration" = {
     "hnsw": {
@@ -251,29 +248,18 @@ def check_count(collection: "Collection", manifest: Manifest, folder: Path) -> N
         raise SnapshotError(f"{folder}: {count} vectors instead of {manifest.count}; index the documents again")
 
 
-def write_vectors(
-    folder: Path, manifest: Manifest, keys: Sequence[int], load: LoadVectors, source: Path | None = None
-) -> None:
-    """Make a folder of the vectors of these chunks.
+def write_vectors(folder: Path, manifest: Manifest, keys: Sequence[int], load: LoadVectors) -> None:
+    """Make a folder of the vectors of these chunks: 0.35 ms a vector.
 
     Args:
         folder: it is not there yet; one that an error leaves opens as nothing.
         manifest: what they are of.
         keys: of all the chunks; each stands for one vector for ever.
         load: gives the vectors of some of them.
-        source: an older folder, which is only read (readers may have it open): what of it is of the same encoder need
-            not be made again. What is made anew takes 0.35 ms a vector.
 
     Raises:
         StorageError: it cannot be written.
     """
-    if source is not None:
-        try:
-            patch_vectors(folder, manifest, keys, load, source)
-        except (SnapshotError, StorageError):  # the older one cannot be used, and nothing of it is needed
-            shutil.rmtree(folder, ignore_errors=True)
-        else:
-            return
     with writing_to(folder):
         folder.mkdir(parents=True)
     with chroma_errors(folder, writing=True):
@@ -285,38 +271,6 @@ def write_vectors(
         # The log is empty now, and six sevenths of the file's pages are free: it had held each vector once more.
         with closing(sqlite3.connect(folder / DATABASE_NAME)) as database:
             database.execute("VACUUM")
-    manifest.write(folder)
-
-
-def patch_vectors(folder: Path, manifest: Manifest, keys: Sequence[int], load: LoadVectors, source: Path) -> None:
-    """Copy an older folder and change what is different; SnapshotError where that is too much, or it is damaged."""
-    older = Manifest.read(source)
-    if older.fingerprint != manifest.fingerprint:
-        raise SnapshotError(f"{source}: the vectors are of another model")
-    older.check(source)
-    with writing_to(folder):
-        for name in older.files:
-            (folder / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(source / name, folder / name)
-    uri = f"{(source / DATABASE_NAME).absolute().as_uri()}?mode=ro"
-    with chroma_errors(folder, writing=True):
-        # By SQLite itself: readers that open it write to it, and a plain copy could be torn.
-        with (
-            closing(sqlite3.connect(uri, uri=True)) as original,
-            closing(sqlite3.connect(folder / DATABASE_NAME)) as copy,
-        ):
-            original.backup(copy)
-        with open_client(folder) as client:
-            collection = client.get_collection(manifest.fingerprint, embedding_function=None)
-            check_count(collection, older, source)
-            stored, wanted = {int(key) for key in collection.get(include=[])["ids"]}, set(keys)
-            if len(stored ^ wanted) > REBUILD_SHARE * len(stored):
-                raise SnapshotError(f"{source}: too much has changed")
-            removed = [str(key) for key in sorted(stored - wanted)]
-            for first in range(0, len(removed), FULLEST_BATCH):
-                collection.delete(ids=removed[first : first + FULLEST_BATCH])
-            add_chunks(collection, sorted(wanted - stored), load)
-            check_count(collection, manifest, folder)
     manifest.write(folder)
 
 

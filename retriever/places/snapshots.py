@@ -186,7 +186,7 @@ class DerivedFiles(Derived):
         return number
 
     def update_graph(self, connection: Connection, progress: Progress = NO_PROGRESS) -> None:
-        """Bring ChromaDB to the snapshot in force, out of an older folder of it where most of that can stay."""
+        """Write ChromaDB's folder of the snapshot in force."""
         number, manifest_hash = reading.snapshot_number(connection), reading.manifest_hash(connection)
         fingerprint = reading.meta(connection, "fingerprint") or ""
         place = locate_snapshot(self._folder, number)
@@ -197,7 +197,6 @@ class DerivedFiles(Derived):
         keys = text_vectors.distinct_keys(connection, fingerprint)
         dimension = text_vectors.dimension(connection, fingerprint) or 0
         manifest = Manifest(manifest_hash, fingerprint, len(keys), dimension)
-        older = [folder / CHROMA for folder in list_snapshots(self._folder) if (folder / CHROMA).is_dir()]
         load = partial(text_vectors.chunk_vectors, connection, fingerprint)
         progress.start("ordering", len(keys), "vectors")
         with (
@@ -205,7 +204,7 @@ class DerivedFiles(Derived):
             TemporaryDirectory(prefix=f"{CHROMA}.draft-", dir=place, ignore_cleanup_errors=True) as name,
         ):
             draft = Path(name, CHROMA)
-            write_vectors(draft, manifest, keys, load, older[-1] if older else None)
+            write_vectors(draft, manifest, keys, load)
             settle(draft)
             if (place / CHROMA).exists():
                 shutil.rmtree(place / CHROMA)  # which follows no link

@@ -1,4 +1,4 @@
-"""ChromaDB's folder of vectors, beside the exact scan: built, patched, read while another is made, and damaged."""
+"""ChromaDB's folder of vectors, beside the exact scan: built, asked, and damaged."""
 
 import random
 import shutil
@@ -29,10 +29,10 @@ def vectors(keys: Sequence[int], dimension: int = 64) -> FloatMatrix:
     return unit
 
 
-def write(folder: Path, keys: Sequence[int], source: Path | None = None, dimension: int = 64) -> None:
+def write(folder: Path, keys: Sequence[int], dimension: int = 64) -> None:
     manifest = Manifest("", ENCODER, len(keys), dimension)
     nodes = [f"docs/a.md#part-{key}" for key in keys]
-    write_vectors(folder, manifest, keys, lambda some: (some, nodes[: len(some)], vectors(some, dimension)), source)
+    write_vectors(folder, manifest, keys, lambda some: (some, nodes[: len(some)], vectors(some, dimension)))
 
 
 @contextmanager
@@ -81,33 +81,6 @@ def test_similarities_are_cosines_and_ties_come_by_key(tmp_path: Path, search: s
     assert [key for key, _ in found] == [5, 6, 10, 7, 8, 9]
     assert [cosine for _, cosine in found] == pytest.approx([1, 1, 1, 0.5**0.5, 0, -1], abs=1e-6)
     assert all(-1 <= cosine <= 1 for _, cosine in found)
-
-
-def test_a_patched_copy_holds_the_change_and_a_reader_of_the_older_one_sees_nothing(made: Path, tmp_path: Path) -> None:
-    questions = vectors(range(5000, 5005))
-    with opened(made) as reader:
-        before = reader.search(questions, 40)
-        write(tmp_path / "next", range(100, 1300), made)
-        with opened(tmp_path / "next") as index:
-            # Everything, by way of every vector: no deleted chunk comes up.
-            found = index.search(vectors(range(1200)), 100)
-            assert not {key for neighbours in found for key, _ in neighbours} & set(range(100))
-            assert holds(index, range(100, 1300))
-        assert reader.search(questions, 40) == before
-
-
-@pytest.mark.parametrize("source", ["too different", "of another model", "damaged", "missing"])
-def test_an_older_folder_that_is_of_no_use_is_left_alone(made: Path, tmp_path: Path, source: str) -> None:
-    if source != "missing":
-        shutil.copytree(made, tmp_path / "older")
-    if source == "damaged":
-        (tmp_path / "older" / "chroma.sqlite3").write_bytes(b"no database")
-    if source == "of another model":
-        Manifest("", "another", 1200, 64).write(tmp_path / "older")
-    keys = range(600) if source == "too different" else range(1201)
-    write(tmp_path / "chroma", keys, tmp_path / "older")
-    with opened(tmp_path / "chroma") as index:
-        assert holds(index, keys)
 
 
 NAMES = ["manifest.json", "chroma.sqlite3", "data_level0.bin", "header.bin", "index_metadata.pickle", "length.bin"]
