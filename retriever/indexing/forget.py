@@ -58,8 +58,7 @@ def forget(request: IndexRequest, references: Sequence[str]) -> ForgetReport:
                 renew_background(connection, request.encoder or open_encoder(request.profile.encoder, made_by))
             number = derived.build(connection)
         derived.remove_old(number)
-        # What is in use by others still holds the texts.
-        remaining = store.erase(connection) + derived.list_old(number)
+        remaining = store.erase(connection)
     names = tuple(target.name for target in targets)
     return ForgetReport(str(store), names, removed, tuple(remaining), store.kept_elsewhere)
 

@@ -57,12 +57,8 @@ class Derived(ABC):
         return
 
     def remove_old(self, current: int) -> None:
-        """Remove states that no reader uses any more."""
+        """Remove the states before the current one; who reads one keeps it open."""
         return
-
-    def list_old(self, current: int) -> list[str]:
-        """Return the files that may still hold what was deleted, because another process reads them."""
-        return []
 
     def examine(self, connection: Connection) -> Iterator[tuple[str, SnapshotError | None]]:
         """Compare it with the rows; yield what was looked at, and why it cannot be used, if so."""

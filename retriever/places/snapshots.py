@@ -38,12 +38,9 @@ from retriever.store.database import Connection
 from retriever.store.files import (
     MANIFEST_NAME,
     MAX_MANIFEST_BYTES,
-    READERS_NAME,
     Manifest,
-    is_read,
     list_snapshots,
     next_snapshot,
-    share_snapshot,
     sync,
     writing_to,
 )
@@ -56,46 +53,23 @@ CHROMA = "chroma"  # the folder in a snapshot
 
 
 class Snapshot:
-    """An open snapshot: its parts are opened when they are first used, and shared with no other process.
+    """An open snapshot, which can be read to the end when a writer removes it meanwhile.
 
     The folder of another snapshot under its name is told by the `manifest_hash`. Raises SnapshotError when it is not
     there, not whole, or was not made by this version.
     """
 
     def __init__(self, index: Path, number: int, manifest_hash: str) -> None:
-        self.number = number
-        self.folder = locate_snapshot(index, number)
-        self.manifest_hash = manifest_hash
+        folder = locate_snapshot(index, number)
         try:
-            with contextlib.ExitStack() as stack:
-                # Locked before anything is read: a writer removes no snapshot that somebody holds.
-                stack.enter_context(share_snapshot(self.folder))
-                if hash_manifest(self.folder) != manifest_hash:
-                    raise SnapshotError(f"{self.folder} is not what index.sqlite names")
-                self.manifest = Manifest.read(self.folder)
-                self.manifest.check(self.folder)
-                self._opened = stack.pop_all()
+            found = hash_manifest(folder)
         except OSError as error:
-            raise SnapshotError(f"{self.folder} cannot be opened: {error.strerror}") from error
-
-    @cached_property
-    def lexical(self) -> LexicalIndex:
-        return LexicalIndex.open(self.folder / "lexical")
-
-    @cached_property
-    def spellings(self) -> Spellings:
-        """The words of the documents as they are written."""
-        return Spellings.open(self.folder / "spellings")
-
-    @cached_property
-    def vectors(self) -> VectorIndex:
-        """The chunks' vectors in ChromaDB; SnapshotError when they are damaged, or not of this snapshot."""
-        vectors = VectorIndex(self.folder / CHROMA, self.manifest.fingerprint, self.manifest_hash)
-        return self._opened.enter_context(contextlib.closing(vectors))
-
-    def close(self) -> None:
-        """Let the snapshot be removed once it is out of force."""
-        self._opened.close()
+            raise SnapshotError(f"{folder} cannot be opened: {error.strerror}") from error
+        if found != manifest_hash:
+            raise SnapshotError(f"{folder} is not what index.sqlite names")
+        Manifest.read(folder).check(folder)
+        self.lexical = LexicalIndex.open(folder / "lexical")
+        self.spellings = Spellings.open(folder / "spellings")
 
 
 def locate_snapshot(index: Path, number: int) -> Path:
@@ -145,7 +119,7 @@ class DerivedFiles(Derived):
         """Return whether the snapshot in force can be opened."""
         try:
             number, manifest_hash = reading.snapshot_number(connection), reading.manifest_hash(connection)
-            Snapshot(self._folder, number, manifest_hash).close()
+            Snapshot(self._folder, number, manifest_hash)
         except SnapshotError:
             return False
         return True
@@ -159,7 +133,6 @@ class DerivedFiles(Derived):
         folder, previous = locate_snapshot(self._folder, number), locate_snapshot(self._folder, current)
         with writing_to(folder):
             folder.mkdir(mode=0o700)
-            (folder / READERS_NAME).touch(mode=0o600)
         try:
             if difference is None:
                 raise SnapshotError("there is nothing to patch")
@@ -213,9 +186,9 @@ class DerivedFiles(Derived):
         progress.finish("ordering")
 
     def remove_old(self, current: int) -> None:
-        """Remove every snapshot but the current one, unless it is being read: the next writer tries again."""
+        """Remove every snapshot but the current one: a reader's files stay open, and on Windows in their place."""
         for older in list_snapshots(self._folder):
-            if older != locate_snapshot(self._folder, current) and not is_read(older):
+            if older != locate_snapshot(self._folder, current):
                 shutil.rmtree(older, ignore_errors=True)
 
     def examine(self, connection: Connection) -> Iterator[tuple[str, SnapshotError | None]]:
@@ -223,8 +196,8 @@ class DerivedFiles(Derived):
         number, manifest_hash = reading.snapshot_number(connection), reading.manifest_hash(connection)
         fingerprint, chroma = reading.meta(connection, "fingerprint"), locate_snapshot(self._folder, number) / CHROMA
         try:
-            with contextlib.closing(Snapshot(self._folder, number, manifest_hash)) as snapshot:
-                _check_count(snapshot.folder / "lexical", len(snapshot.lexical), reading.counts(connection).sections)
+            snapshot = Snapshot(self._folder, number, manifest_hash)
+            _check_count(chroma.with_name("lexical"), len(snapshot.lexical), reading.counts(connection).sections)
         except SnapshotError as error:
             yield "words", error
             return
@@ -237,10 +210,6 @@ class DerivedFiles(Derived):
         except SnapshotError as error:
             problem = error
         yield "vectors in ChromaDB", problem
-
-    def list_old(self, current: int) -> list[str]:
-        """Return the folders of the other snapshots."""
-        return [str(path) for path in list_snapshots(self._folder) if path.name != f"snapshot-{current}"]
 
 
 def _check_count(part: Path, found: int, wanted: int) -> None:
@@ -269,7 +238,7 @@ class FolderView(View):
         asks_chroma = how in APPROXIMATE and self.part is None and self.state.embedded_share == 1
         # It may have the vectors of an older state, or none.
         asks_chroma = asks_chroma and has_chroma(self.folder, self.state.number, self.state.manifest_hash)
-        search: VectorIndex | ExactIndex = self._snapshot.vectors if asks_chroma else self.scan
+        search: VectorIndex | ExactIndex = self._chroma if asks_chroma else self.scan
         (nearest,) = search.search(vector, limit)
         query = text_vectors.NEAR_TEXTS % reading.GIVEN
         rows = reading.select(self.connection, query, [key for key, _ in nearest], self.state.fingerprint)
@@ -290,7 +259,12 @@ class FolderView(View):
             return self.whole._snapshot
         return Snapshot(self.folder, self.state.number, self.state.manifest_hash)
 
+    @cached_property
+    def _chroma(self) -> VectorIndex:
+        folder = locate_snapshot(self.folder, self.state.number) / CHROMA
+        return VectorIndex(folder, self.state.fingerprint, self.state.manifest_hash)
+
     def close(self) -> None:
-        """Release the snapshot, so that a writer may remove it."""
-        if "_snapshot" in self.__dict__:
-            self._snapshot.close()
+        """Close ChromaDB."""
+        if "_chroma" in self.__dict__:
+            self._chroma.close()

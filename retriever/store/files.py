@@ -131,12 +131,11 @@ class Closing(ABC):
 FILE_NAME = "index.sqlite"
 OWNER = 0x48524958  # SQLite's application_id of index.sqlite: others are not replaced
 LOCK_NAME = "writer.lock"
-READERS_NAME = "readers.lock"
 LOGS = tuple(f"{FILE_NAME}{ending}" for ending in ("-wal", "-shm", "-journal"))
 INDEX_FILES = frozenset({FILE_NAME, *LOGS, LOCK_NAME})
 MANIFEST_NAME = "manifest.json"
 MAX_MANIFEST_BYTES = 1_000_000  # some 20 files, a name and a number each
-SNAPSHOT_PARTS = frozenset({READERS_NAME, MANIFEST_NAME, "lexical", "spellings", "chroma"})
+SNAPSHOT_PARTS = frozenset({MANIFEST_NAME, "lexical", "spellings", "chroma"})
 
 
 def list_snapshots(index: Path) -> list[Path]:
@@ -179,8 +178,8 @@ def _list_numbered(index: Path) -> list[tuple[int, Path]]:
 
 
 def _is_snapshot(folder: Path) -> bool:
-    """Return whether this is a folder, not a link, with the readers' lock in it and nothing of another name."""
-    if folder.is_symlink() or not folder.is_dir() or not _is_file(folder / READERS_NAME):
+    """Return whether this is a folder, not a link, with nothing of another name in it."""
+    if folder.is_symlink() or not folder.is_dir():
         return False
     return all(path.name.partition(".draft-")[0] in SNAPSHOT_PARTS for path in folder.iterdir())
 
@@ -193,7 +192,7 @@ def _is_file(path: Path) -> bool:
         return False
 
 
-# Locks.
+# The lock.
 
 
 @contextmanager
@@ -220,37 +219,6 @@ def writer_lock(index: Path, wait_s: float) -> Iterator[None]:
         yield
     finally:
         lock.release()
-
-
-def share_snapshot(snapshot: Path) -> FileIO:
-    """Mark a snapshot as being read until the file is closed; FileNotFoundError when it is gone."""
-    file = FileIO(open_regular(snapshot / READERS_NAME), "r")
-    if not _flock(file, shared=True):
-        file.close()
-        raise FileNotFoundError(snapshot)
-    return file
-
-
-def is_read(snapshot: Path) -> bool:
-    """Return whether a reader has the snapshot open."""
-    try:
-        with FileIO(open_regular(snapshot / READERS_NAME), "r") as file:
-            return not _flock(file, shared=False)
-    except OSError:
-        return False
-
-
-def _flock(file: FileIO, *, shared: bool) -> bool:
-    """Take the lock if it is free, and return whether it was. Windows has no flock, and does not remove open files."""
-    try:
-        import fcntl
-    except ModuleNotFoundError:
-        return True
-    try:
-        fcntl.flock(file, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from retriever.errors import IndexDamagedError, IndexLockedError, NoIndexError, SnapshotError, StorageError
-from retriever.store.files import share_snapshot, writer_lock
+from retriever.store.files import writer_lock
 from retriever.types import Answer
-from tests.damage import A_FOLDER, HARMS, damage
+from tests.damage import HARMS, damage
 from tests.program import Cli, slow
 from tests.scenarios import chapter_pages
 from tests.shelf import NEVER_REFRESH, PAGES, QUESTIONS, Shelf, found, same_hits
@@ -71,8 +71,6 @@ def test_a_damaged_generation_never_answers_wrongly_nor_silently(
     assert len(names) > 15
     with writer_lock(shelf.index, 0):  # nobody can rebuild it, which is faster to test
         for place, name in enumerate(names):
-            if name.name == "readers.lock" and harm not in {"deleted", A_FOLDER}:
-                continue  # it is empty
             shutil.rmtree(shelf.index / "snapshot-1")
             shutil.copytree(shelf.place / "good" / "snapshot-1", shelf.index / "snapshot-1")
             damage(shelf.index / "snapshot-1" / name, harm, chance)
@@ -91,14 +89,13 @@ def test_a_damaged_generation_never_answers_wrongly_nor_silently(
     assert shelf.encoder.encoded == 0
 
 
-def test_an_old_generation_stays_while_somebody_reads_it(shelf: Shelf) -> None:
-    with share_snapshot(shelf.index / "snapshot-1"):
-        for number in range(2, 4):
-            shelf.write("new.md", f"# New\n\nword {number}\n")
-            shelf.update()
-            assert shelf.snapshots() == ["snapshot-1", f"snapshot-{number}"]
-    shelf.update()
-    assert shelf.snapshots() == ["snapshot-3"]
+def test_an_old_generation_goes_and_who_reads_it_reads_on(shelf: Shelf) -> None:
+    with shelf.open(**NEVER_REFRESH) as reader, reader.view() as view:
+        before = view.lexical.search(["tomato"], 5)
+        shelf.write("garden/bees.md", "# Bees\n\nBees sleep.\n")
+        shelf.update()
+        assert shelf.snapshots() == ["snapshot-2"]
+        assert view.lexical.search(["tomato"], 5) == before != ()
 
 
 def test_an_open_retriever_sees_the_new_state_at_its_next_question(shelf: Shelf) -> None:
