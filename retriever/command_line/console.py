@@ -3,7 +3,6 @@
 import io
 import logging
 import os
-import shutil
 import sys
 import time
 from collections.abc import Iterator
@@ -53,11 +52,6 @@ def abandon_output() -> None:
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, sys.stdout.fileno())
     os.close(nowhere)
-
-
-def terminal_columns() -> int:
-    """Return the width to print for: COLUMNS, else the terminal's, else 80."""
-    return shutil.get_terminal_size().columns
 
 
 def shorten_path(folder: str, file: str) -> str:
@@ -137,25 +131,22 @@ class LoggedStages:
 
     def __init__(self, console: Console) -> None:
         self._console = console
-        self._begun: dict[str, tuple[float, int, str]] = {}
-        self._next_note: dict[str, float] = {}  # seconds after the stage began
 
     def start(self, stage: str, total: int, unit: str) -> None:
-        self._begun[stage] = time.perf_counter(), total, unit
-        self._next_note[stage] = FIRST_NOTE_S
+        self._begun, self._total, self._unit = time.perf_counter(), total, unit
+        self._next_note = FIRST_NOTE_S  # seconds after the stage began
 
     def advance(self, stage: str, done: int) -> None:
-        begun, total, unit = self._begun[stage]
-        seconds = time.perf_counter() - begun
-        if done and seconds >= self._next_note[stage]:
-            left = format_duration(seconds * (total - done) / done)
-            self._console.note(f"{STAGES.get(stage, stage)}: {done:,} of {total:,} {unit}, {left} left")
-            self._next_note[stage] = 2 * seconds  # a long night takes only a few lines
+        seconds = time.perf_counter() - self._begun
+        if done and seconds >= self._next_note:
+            left = format_duration(seconds * (self._total - done) / done)
+            self._console.note(f"{STAGES.get(stage, stage)}: {done:,} of {self._total:,} {self._unit}, {left} left")
+            self._next_note = 2 * seconds  # a long night takes only a few lines
 
     def finish(self, stage: str) -> None:
-        begun, total, unit = self._begun.pop(stage)
-        seconds = time.perf_counter() - begun
-        log.info("%s: %d %s in %.1f s (%.0f/s)", stage, total, unit, seconds, total / max(seconds, 1e-9))
+        seconds = time.perf_counter() - self._begun
+        per_second = self._total / max(seconds, 1e-9)
+        log.info("%s: %d %s in %.1f s (%.0f/s)", stage, self._total, self._unit, seconds, per_second)
 
 
 class Bars:

@@ -50,8 +50,8 @@ def index(console: Console, opening: Opening, output: Output, *, yes: bool, enqu
     """
     with console.show_progress() as progress:
         if watch:
-            updates = api.watch_folders(*opening.arguments, progress, everything=yes, enqueue=enqueue)
-            follow(console, updates, output)
+            console.note(f"watching {', '.join(opening.docs)}; Ctrl-C ends it", dim=True)
+            follow(console, api.watch_folders(*opening.arguments, progress, everything=yes, enqueue=enqueue), output)
             return ExitCode.OK
         report = api.index_folders(*opening.arguments, progress, everything=yes, enqueue=enqueue)
     console.note_skipped(report.skipped)
@@ -60,10 +60,9 @@ def index(console: Console, opening: Opening, output: Output, *, yes: bool, enqu
 
 
 def describe_report(report: "IndexReport", *, enqueue: bool) -> Iterator[str]:
-    changes = f"{report.added:,} added, {report.changed:,} changed, {report.removed:,} removed"
     held = f"{pluralize(report.documents, 'file')}, {pluralize(report.sections, 'section')}"
     yield f"indexed {held} in {report.seconds:.1f} s"
-    yield f"  files    {changes}, {report.unchanged:,} unchanged, {len(report.skipped):,} skipped"
+    yield f"  files    {describe_changes(report)}"
     embedded = "`postgres worker` embeds what is new" if enqueue else f"{pluralize(report.embedded, 'text')} embedded"
     yield f"  chunks   {report.chunks:,}; {embedded}"
     if report.prefixes:
@@ -74,28 +73,26 @@ def describe_report(report: "IndexReport", *, enqueue: bool) -> Iterator[str]:
     yield f"  index    {report.path}"
 
 
+def describe_changes(report: "IndexReport") -> str:
+    """Describe what became of the files: `2 added, 1,203 unchanged`."""
+    counts = {name: getattr(report, name) for name in ("added", "changed", "removed", "unchanged")}
+    counts["skipped"] = len(report.skipped)
+    return ", ".join(f"{count:,} {name}" for name, count in counts.items() if count)
+
+
 def follow(console: Console, updates: "Iterator[IndexReport | RetrieverError]", output: Output) -> None:
     """Say in a line on standard error what each update of `index --watch` did, and show its report."""
     skipped: frozenset[tuple[str, str]] = frozenset()
-    for number, report in enumerate(updates):
+    for report in updates:
         if isinstance(report, RetrieverError):
             console.note(f"not indexed: {report}")
             continue
         console.note_skipped(tuple(item for item in report.skipped if item not in skipped))
         skipped = frozenset(report.skipped)
-        if not number or report.added or report.changed or report.removed:
-            console.note(describe_run(report, is_first=not number))
+        if report.added or report.changed or report.removed:
+            embedded = pluralize(report.embedded, "text")
+            console.note(f"{describe_changes(report)}; {embedded} embedded, {report.seconds:.1f} s")
         output.show(report, ())
-
-
-def describe_run(report: "IndexReport", *, is_first: bool) -> str:
-    """Describe what is watched (the first run), or what changed, and how long it took."""
-    if is_first:
-        folders = ", ".join(report.folders)
-        return f"indexed {pluralize(report.documents, 'file')} in {report.seconds:.1f} s; watching {folders}"
-    counts = {"added": report.added, "changed": report.changed, "removed": report.removed}
-    done = ", ".join(f"{count:,} {word}" for word, count in counts.items() if count)
-    return f"{done}; {pluralize(report.embedded, 'text')} embedded, {report.seconds:.1f} s"
 
 
 # `indexes`: all indexes of this user, and the deletion of one.

@@ -1,13 +1,14 @@
 """An answer for people: each hit with its citation, what it says, and why it was found; and how it was made."""
 
 import os
+import shutil
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TextIO
 
 from rich.console import Console
 from rich.text import Text
 
-from retriever.command_line.console import shorten_citation, terminal_columns
+from retriever.command_line.console import shorten_citation
 from retriever.display.phrases import (
     CLOSEST_PASSAGES,
     CLOSEST_SENTENCES,
@@ -60,9 +61,8 @@ class Page:
     @classmethod
     def on(cls, stream: TextIO) -> "Page":
         """Return a page on that stream; colours and links on a terminal alone."""
-        width = max(MIN_WIDTH, terminal_columns())
-        no_color = bool(os.environ.get("NO_COLOR"))
-        console = PipeConsole(file=stream, width=width, no_color=no_color, highlight=False, markup=False, emoji=False)
+        width = max(MIN_WIDTH, shutil.get_terminal_size().columns)
+        console = PipeConsole(file=stream, width=width, highlight=False, markup=False, emoji=False)
         return cls(console, min(width, MAX_WIDTH), stream.isatty() and os.environ.get("TERM") != "dumb")
 
     def paragraph(self, text: Text, indent: int = 0) -> None:
