@@ -79,7 +79,6 @@ def test_every_command_takes_the_address(cli: Cli, postgres: str, tmp_path: Path
     assert "Restoring" in cli("tree", "--index", postgres).out
     assert "# Restoring" in cli("read", "restore.md", "--index", postgres).out
     assert "no other file is similar" in cli("read", "retention.md", "--similar", "10", "--index", postgres).err
-    assert "is for an index in a folder" in cli("copy", postgres, "--index", tmp_path / "x", code=2).err
     cli("postgres", "init", "--hnsw", "--index", postgres)
     assert find(cli, postgres, QUESTIONS[0], "--vector-search", "hnsw") == before
     cli("forget", "restore.md", "--index", postgres)
