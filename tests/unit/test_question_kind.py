@@ -34,6 +34,16 @@ from retriever.searching.question_kind import read_kind
         ("what was the price of bread", "value"),
         ("what are the duties of a guest", "list"),
         ("the oven is cold today", "other"),
+        ("做红烧肉需要哪些调料?", "list"),
+        ("どうやって設定しますか", "how to"),
+        ("어떻게 예약하나요", "how to"),
+        ("Сколько стоит билет?", "value"),
+        ("Jak zgłosić awarię?", "how to"),
+        ("Proč je zavřeno?", "why"),
+        ("Var finns nyckeln?", "where"),
+        ("Anahtar nerede?", "where"),
+        ("Hvor mange gæster kommer der?", "value"),
+        ("¿dónde está mi llave?", "where"),
     ],
 )
 def test_what_a_question_asks_for(question: str, kind: str) -> None:
