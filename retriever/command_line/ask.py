@@ -2,7 +2,7 @@
 
 import shlex
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -96,15 +96,20 @@ def ask(
         printer = Printer(console, output, one.index, full=full, explain=explain)
         if everywhere and output.is_for_people:
             print_text(f"\n{one.index}:")
-        with skip_unusable(console) if everywhere else nullcontext():
-            # Programs get one answer. People have the first at once, also through a pipe.
-            answers_twice = output.is_for_people and not (context or everywhere)
-            early = partial(answer_early, printer, request) if answers_twice else None
+        # Programs get one answer. People have the first at once, also through a pipe.
+        answers_twice = output.is_for_people and not (context or everywhere)
+        early = partial(answer_early, printer, request) if answers_twice else None
+        try:
             with one.open(console, early) as retriever, announce_model(retriever.profile, console):
                 if context:
                     answers.append(printer.show_context(retriever.context(request)))
                 else:
                     answers.append(printer.show(retriever.search(request)))
+        except (IndexUnusableError, UsageError) as error:  # another one may have the folder of a filter
+            if not everywhere:
+                raise
+            console.note(f"not asked: {error}")
+        else:
             note_pending(answers[-1], one.index, console)
     if not answers:
         return ExitCode.ERROR
@@ -133,15 +138,6 @@ def announce_model(profile: "Profile", console: Console) -> Iterator[None]:
         if generator.abilities is None:
             console.note(f"trying once what {generator.name} can do, for a minute at most; Ctrl-C leaves it")
             probe(generator)
-
-
-@contextmanager
-def skip_unusable(console: Console) -> Iterator[None]:
-    """Say why one of several indexes is not asked: another may have the folder of a filter."""
-    try:
-        yield
-    except (IndexUnusableError, UsageError) as error:
-        console.note(f"not asked: {error}")
 
 
 def check_words(words: Sequence[str], console: Console) -> None:

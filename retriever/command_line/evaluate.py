@@ -1,19 +1,17 @@
 """`eval`: how well profiles find the sections that answer questions."""
 
 import sys
-from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import click
-from rich.text import Text
 
 from retriever.command_line import options
 from retriever.command_line.console import Console
 from retriever.command_line.options import ExitCode, Opening
 from retriever.command_line.output import Output
-from retriever.command_line.render import QUIET, Page
-from retriever.display.phrases import pluralize, sanitize_line
+from retriever.command_line.render import Page
+from retriever.display.phrases import pluralize
 from retriever.errors import RetrieverError
 from retriever.evaluation.measures import Estimate, read_questions
 from retriever.evaluation.results import (
@@ -101,33 +99,33 @@ def show_summary(page: Page, summary: Summary) -> None:
     """Print every system in a row, with intervals, and below it by kind; what it costs; every pair."""
     questions, systems = summary.questions, summary.systems
     unanswerable = sum(not item.is_answerable for item in questions.questions)
-    text = f"{sanitize_line(questions.name)}: {pluralize(len(questions.questions), 'question')}"
-    without = f", {unanswerable:,} of them without an answer" if unanswerable else ""
-    page.line(Text.assemble((text, "bold"), (f"{without}; means with 95 % intervals", QUIET)))
-    rows = []
+    without = f"{unanswerable:,} of them without an answer; " if unanswerable else ""
+    title = f"{questions.name}: {pluralize(len(questions.questions), 'question')}"
+    page.heading(title, f"{without}means with 95 % intervals")
+    rows = [["", *HEADLINES]]
     for item in systems:
         rows.append([item.system, *(format_interval(item.overall.get(name)) for name in HEADLINES)])
         for kind, values in item.by_kind.items() if len(item.by_kind) > 1 else ():
             rows.append([f"  {kind}", *(format_interval(values.get(name)) for name in HEADLINES)])
-    show_table(page, ["", *HEADLINES], rows)
+    page.table(rows)
     page.blank()
     page.heading("cost", "of a question")
-    rows = []
+    rows = [["", "p50 ms", "p95 ms", "abstains", "wrongly"]]
     for item in systems:
         shares = (format_share(share) for share in (item.abstention, item.false_abstention))
         rows.append([item.system, f"{item.p50_ms:.1f}", f"{item.p95_ms:.1f}", *shares])
-    show_table(page, ["", "p50 ms", "p95 ms", "abstains", "wrongly"], rows)
+    page.table(rows)
     if summary.comparisons:
         page.blank()
         page.heading("pairs", "difference, 95 % interval, paired randomisation test")
-        rows = []
+        rows = [["", "against", "measure", "difference", "p", "won", "lost", "tied"]]
         for pair in summary.comparisons:
             found = pair.difference
             interval = f"{format_share(found.mean)} [{format_share(found.low)} {format_share(found.high)}]"
             p = f"{found.p:.4f}{' *' if found.is_significant else ''}"
             counts = (str(found.wins), str(found.losses), str(found.ties))
             rows.append([pair.first, pair.second, pair.measure, interval, p, *counts])
-        show_table(page, ["", "against", "measure", "difference", "p", "won", "lost", "tied"], rows)
+        page.table(rows, left=(0, 1, 2))
 
 
 def format_interval(value: Estimate | None) -> str:
@@ -140,13 +138,3 @@ def format_share(value: float | None, digits: int = 3) -> str:
     """Format a share as `.617`, `1.00`; a dash for none."""
     # Without the zero, as the tables of the field have it: seven columns fit a terminal.
     return NONE if value is None else f"{value:.{digits}f}".replace("0.", ".", 1)
-
-
-def show_table(page: Page, titles: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    """Print columns as wide as their longest cell, the first one left, the others right; rows are never broken."""
-    cells = [[sanitize_line(str(cell)) for cell in row] for row in (titles, *rows)]
-    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    for number, row in enumerate(cells):
-        first, *others = zip(row, widths, strict=True)
-        text = "  ".join([f"{first[0]:<{first[1]}}", *(f"{cell:>{width}}" for cell, width in others)])
-        page.line(Text(text, QUIET if number == 0 else ""))

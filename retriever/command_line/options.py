@@ -1,7 +1,7 @@
 """What commands are made of: the options that they share, and which index they open."""
 
 import inspect
-from collections.abc import Callable, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any
@@ -119,12 +119,6 @@ class Opening:
     profile: str = DEFAULT_PROFILE
     settings: Mapping[str, Any] = field(default_factory=dict)
 
-    @classmethod
-    def of(cls, given: MutableMapping[str, Any], settings: Mapping[str, Any]) -> "Opening":
-        """Return what a command's options say together, and take them out of `given`."""
-        named = ("docs", "index", "profile")
-        return cls(**{name: given.pop(name) for name in named if name in given}, settings=settings)
-
     @property
     def arguments(self) -> tuple[Sequence[str], str | None, str, Mapping[str, Any]]:
         return self.docs, self.index, self.profile, self.settings
@@ -179,7 +173,8 @@ class Command(WithHelp):
         if "output" in wanted:
             given["output"] = given["output"] or Output()
         if "opening" in wanted:
-            given["opening"] = Opening.of(given, settings)
+            named = {name: given.pop(name) for name in ("docs", "index", "profile") if name in given}
+            given["opening"] = Opening(**named, settings=settings)
         if "scope" in wanted:
             given["scope"] = Scope(**{name: value for name in SCOPE_OPTIONS if (value := given.pop(name))})
         with augment_usage_errors(ctx):  # which names the help page

@@ -2,6 +2,7 @@
 
 import os
 import shutil
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TextIO
 
@@ -76,7 +77,7 @@ class Page:
         self.console.print(Text(" " * indent).append_text(text), soft_wrap=True)
 
     def heading(self, title: str, explanation: str) -> None:
-        self.line(Text.assemble((title, "bold"), (f"  {sanitize_line(explanation)}", QUIET)))
+        self.line(Text.assemble((sanitize_line(title), "bold"), (f"  {sanitize_line(explanation)}", QUIET)))
 
     def cite(self, place: "Cited") -> Text:
         """Cite lines of a file; on a terminal they open in the editor that `make_editor_link` finds."""
@@ -88,6 +89,15 @@ class Page:
         """Print lines of a document unchanged, behind a bar."""
         for row in text.split("\n"):
             self.line(Text.assemble((BAR, QUIET), row), indent)
+
+    def table(self, rows: Sequence[Sequence[str]], left: Container[int] = (0,)) -> None:
+        """Print columns as wide as their longest cell, some of them to the left; rows are never broken."""
+        cells = [[sanitize_line(cell) for cell in row] for row in rows]
+        widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+        for row in cells:
+            columns = enumerate(zip(row, widths, strict=True))
+            shown = (cell.ljust(width) if place in left else cell.rjust(width) for place, (cell, width) in columns)
+            self.line(Text("  ".join(shown)))
 
     def blank(self) -> None:
         self.console.print()
@@ -213,53 +223,43 @@ def show_dropped(page: Page, short: "ShortAnswer") -> None:
 
 
 def show_explanation(page: Page, answer: "Answer", spent: "Spent") -> None:
-    """Write the stages, the verdict, each source's first ranks with their parts in the answer, the fused sums."""
-    trace = answer.trace
-    page.blank()
-    page.heading("stages", "milliseconds, and what was found")
-    rows = [
-        (spent.opening, "opening", "modules, index, changed files"),
-        *((stage.milliseconds, stage.name, stage.note) for stage in trace.stages),
-        (spent.total, "total", ""),
-    ]
-    width = max(len(name) for _, name, _ in rows)
-    for milliseconds, name, note in rows:
-        page.line(Text.assemble(f"{milliseconds:>9.1f}  ", f"{name:<{width}}  ", (sanitize_line(note), QUIET)))
+    """Print how an answer was made, a table for each part of it."""
+    for title, explanation, rows in list_tables(answer, spent):
+        page.blank()
+        page.heading(title, explanation)
+        page.table(rows, left=(1, 2))
 
-    page.blank()
-    page.heading("verdict", f"{answer.verdict}, confidence {answer.confidence:.2f}")
-    for name, meaning in SIGNALS:
-        value: float | None = getattr(trace.signals, name)
-        shown = "-" if value is None else f"{value:.2f}"
-        page.line(Text.assemble(f"{shown:>9}  {name:<9}  ", (meaning, QUIET)))
-    page.line(Text.assemble(f"{trace.signals.form:>9}  {'form':<9}  ", ("what the question is made of", QUIET)))
+
+def list_tables(answer: "Answer", spent: "Spent") -> Iterator[tuple[str, str, list[tuple[str, str, str]]]]:
+    """Yield the stages, the verdict, each source's first ranks, the fused sums, and what a language model made up."""
+    trace = answer.trace
+    stages = [(f"{stage.milliseconds:.1f}", stage.name.value, stage.note) for stage in trace.stages]
+    opening = (f"{spent.opening:.1f}", "opening", "modules, index, changed files")
+    yield "stages", "milliseconds, and what was found", [opening, *stages, (f"{spent.total:.1f}", "total", "")]
+
+    values = {name: getattr(trace.signals, name) for name, _ in SIGNALS}
+    signals = [("-" if values[name] is None else f"{values[name]:.2f}", name, meaning) for name, meaning in SIGNALS]
+    form = (trace.signals.form, "form", "what the question is made of")
+    yield "verdict", f"{answer.verdict}, confidence {answer.confidence:.2f}", [*signals, form]
 
     for ranking in trace.rankings:
-        page.blank()
-        found = f"{len(ranking.items):,} found, by {ranking.scale}, weight {ranking.weight:.3g}"
-        page.heading(ranking.source, f"{found}; rank, score")
-        for rank, item in enumerate(ranking.items[:FIRST_RANKS], start=1):
-            page.line(Text.assemble(f"{rank:>4}  {item.score:>8.4g}  ", (sanitize_line(item.node_id), CITED)))
-            if item.matched or item.via:
-                page.line(Text(f"{'':16}{sanitize_line(str(item.matched or item.via))}", QUIET))
+        found = f"{len(ranking.items):,} found, by {ranking.scale}, weight {ranking.weight:.3g}; score"
+        first = ranking.items[:FIRST_RANKS]
+        yield (
+            ranking.source,
+            found,
+            [(f"{item.score:.4g}", item.node_id, str(item.matched or item.via or "")) for item in first],
+        )
 
-    page.blank()
-    page.heading("fused", f"{answer.hits[0].scale}; hit, score, its parts" if answer.hits else "no hits")
+    fused = []
     for hit in answer.hits:
         sum_of_parts = " + ".join(f"{item.share:.5f} {item.source}" for item in hit.evidence)
-        cited, state = (sanitize_line(hit.citation), CITED), (format_doubt(hit.citation_state), QUIET)
-        page.line(Text.assemble(f"{hit.rank:>4}  {hit.score:>8.5f} = {sum_of_parts}  ", cited, state))
-    show_hypothetical(page, answer)
+        fused.append((f"{hit.score:.5f}", f"{hit.citation}{format_doubt(hit.citation_state)}", f"= {sum_of_parts}"))
+    yield "fused", answer.hits[0].scale if answer.hits else "no hits", fused
 
-
-def show_hypothetical(page: Page, answer: "Answer") -> None:
-    """Write what a language model made up to search with: no content of any document."""
-    report = answer.expansion
-    if report is None or not (report.rewordings or report.passages or report.dropped):
-        return
-    page.blank()
-    page.heading("hypothetical", "written by a language model to search with, found in no document")
-    for text in (*report.rewordings, *report.passages):
-        page.line(Text(f"  searched with  {sanitize_line(text)}", QUIET))
-    for item in report.dropped:
-        page.line(Text(f"  dropped        {sanitize_line(item.text)} ({sanitize_line(item.reason)})", QUIET))
+    if report := answer.expansion:
+        texts = [("", "searched with", text) for text in (*report.rewordings, *report.passages)]
+        dropped = [("", "dropped", f"{item.text} ({item.reason})") for item in report.dropped]
+        if texts or dropped:
+            explanation = "written by a language model to search with, found in no document"
+            yield "hypothetical", explanation, texts + dropped
