@@ -1,25 +1,16 @@
 """`serve` and `mcp`: an open index for agents and for a browser."""
 
-import contextlib
 import os
 import signal
 import webbrowser
-from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from retriever.command_line import options
 from retriever.command_line.console import Console
 from retriever.command_line.options import ExitCode, Opening
-from retriever.indexing.request import INDEX_VARIABLE
-from retriever.places import open_store
 from retriever.settings.layers import load_profile
-
-if TYPE_CHECKING:
-    from starlette.types import ASGIApp
-
 
 about_option = click.option(
     "--about", default="", metavar="TEXT", help="What your documents are about, in a line: agents are told it."
@@ -48,14 +39,6 @@ about_option = click.option(
     help="Holds the bearer token that every request must carry; written when it does not exist. Needed with a --host "
     "that other machines can reach.",
 )
-@click.option(
-    "--role-header",
-    default="",
-    metavar="NAME",
-    help="Of an index in PostgreSQL: the header in which a proxy names the role that asks, which finds what it may see "
-    "(docs/guide/team.md). Whoever else can connect can name any.",
-)
-@click.option("--role", "roles", multiple=True, metavar="ROLE", help="One that --role-header may name; repeatable.")
 @about_option
 @click.option("--open", "opens", is_flag=True, help="Open the web page in your browser.")
 @options.docs
@@ -68,8 +51,6 @@ def serve(
     host: str,
     port: int,
     token_file: str | None,
-    role_header: str,
-    roles: tuple[str, ...],
     about: str,
     *,
     mcp: bool,
@@ -89,14 +70,14 @@ def serve(
     signal.signal(signal.SIGINT, lambda *_: os._exit(ExitCode.INTERRUPTED))
     from retriever.serving import http
     from retriever.serving.http import ServerAddress
+    from retriever.serving.pool import ServedIndex
 
     token = http.open_token(Path(token_file).expanduser()) if token_file else ""
     http.check_host(host, token)
     load_profile(opening.profile, opening.settings)  # mistakes in it are named now, not when somebody asks
-    with contextlib.ExitStack() as stack:
-        listener = stack.enter_context(http.listen(host, port))
+    with http.listen(host, port) as listener, ServedIndex(*opening.arguments, about=about) as served:
         address = ServerAddress(host, listener.getsockname()[1], token)
-        app = open_app(opening, about, (role_header, roles), stack, mcp=mcp, web=web)
+        served.begin()
         if mcp:
             console.note(f"MCP       {address.url}/mcp")
         if web:
@@ -106,7 +87,7 @@ def serve(
         if opens:
             webbrowser.open(f"{address.url}/")  # the socket listens already, so the browser waits for the answer
         console.note("Ctrl-C ends it", dim=True)
-        http.run_server(app, listener, address)
+        http.run_server(http.make_application(served, mcp=mcp, web=web), listener, address)
     return ExitCode.OK
 
 
@@ -134,36 +115,3 @@ def mcp(console: Console, opening: Opening, about: str) -> ExitCode:
             served.begin()
         serve_stdio(DocumentServer(served))
     return ExitCode.OK
-
-
-def open_app(
-    opening: Opening,
-    about: str,
-    roles: tuple[str, tuple[str, ...]],
-    stack: contextlib.ExitStack,
-    *,
-    mcp: bool,
-    web: bool,
-) -> "ASGIApp":
-    """Return the application for one index, or for the roles that a header names, each with connections of its own."""
-    from retriever.serving.http import make_application, route_roles
-    from retriever.serving.pool import ServedIndex
-
-    header, names = roles
-    if not header and not names:
-        served = ServedIndex(*opening.arguments, about=about)
-        stack.enter_context(served)
-        served.begin()
-        return make_application(served, mcp=mcp, web=web)
-    named = opening.index or os.environ.get(INDEX_VARIABLE)
-    store = open_store(named) if named else None
-    if store is None or opening.docs:
-        raise click.UsageError("--role-header is for one --index, in a database, without --docs")
-    if not names or not header:
-        raise click.UsageError("name the header and the roles: --role-header X-Role --role sales --role legal")
-    apps = {}
-    for role in names:
-        served = ServedIndex(*replace(opening, index=str(store.as_role(role))).arguments, about=about)
-        stack.enter_context(served)
-        apps[role] = make_application(served, mcp=mcp, web=web)
-    return route_roles(header, apps)

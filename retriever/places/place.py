@@ -87,10 +87,6 @@ class Store(ABC):
         """The index's folder; UsageError where it is in none."""
         raise UsageError(f"{self} is in a database, and this is for an index in a folder")
 
-    def as_role(self, role: str) -> "Store":
-        """Return the same index as another user of its server sees it; UsageError where there is no server."""
-        raise UsageError(f"{self} is a folder, which has no roles: they are of a database")
-
     @abstractmethod
     def exists(self) -> bool:
         """Return whether there is an index."""

@@ -53,10 +53,6 @@ class DatabaseStore(Store):
         " freed pages of its files until they are used again; VACUUM FULL by the owner empties the pages"
     )
 
-    def as_role(self, role: str) -> "DatabaseStore":
-        """Return the same index as another role of the server sees it."""
-        return DatabaseStore(self.place.with_role(role))
-
     def exists(self) -> bool:
         """Return True: whether there are tables is known when it is opened."""
         return True

@@ -9,7 +9,7 @@ import re
 import select
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, quote, unquote, urlencode
@@ -66,12 +66,6 @@ class DatabaseUrl:
             escaped = re.sub(r"([\\\s])", r"\\\1", role)
             kept["options"] = f"{kept.get('options', '')} -crole={escaped}".strip()
         return f"{place}?{urlencode(kept, quote_via=quote)}" if kept else place
-
-    def with_role(self, role: str) -> "DatabaseUrl":
-        """Return the same index as another role of the server sees it: `?role=ROLE`."""
-        place, _, query = self.text.partition("?")
-        given = dict(parse_qsl(query)) | {"role": role}
-        return replace(self, text=f"{place}?{urlencode(given, quote_via=quote)}")
 
 
 def read_url(text: str) -> DatabaseUrl:

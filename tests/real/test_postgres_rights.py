@@ -2,7 +2,6 @@
 
 import json
 import shutil
-import socket
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +17,7 @@ from retriever.postgres.connection import read_url
 from retriever.postgres.tables import grant_folders, make_tables
 from tests.postgres import Server, execute
 from tests.program import LARDER, Cli
-from tests.real.served import Served, served
+from tests.real.served import served
 
 HIDDEN = ("encryption.md", "restore.md")
 SECRET = """---
@@ -44,8 +43,7 @@ class Shared:
     docs: Path
 
     def seen_by(self, role: str) -> str:
-        address = read_url(self.index)
-        return str(address.with_role(role))
+        return f"{self.index}?role={role}"
 
 
 @pytest.fixture(scope="module")
@@ -208,68 +206,21 @@ def test_rights_that_cannot_be_given(shared: Shared, cli: Cli) -> None:
         cli("postgres", *words, "--index", shared.index, code=2)
 
 
-# Over HTTP: who asks is what the proxy says.
-
-HEADER = ("--role-header", "X-Role")
-
-
-@pytest.fixture(scope="module")
-def server(shared: Shared) -> Iterator[Served]:
-    with served(shared.index, "--web", "--mcp", *HEADER, "--role", "sales", "--role", "legal") as running:
-        yield running
-
-
-def test_a_reader_sees_nothing_of_folders_that_it_may_not_read(server: Served, shared: Shared) -> None:
+@pytest.mark.parametrize(("role", "sees"), [("sales", False), ("legal", True)])
+def test_a_server_of_a_role_shows_nothing_of_folders_that_it_may_not_read(
+    shared: Shared, role: str, *, sees: bool
+) -> None:
     call = {
         "jsonrpc": "2.0",
         "id": 1,
         "method": "tools/call",
         "params": {"name": "search", "arguments": {"question": "Zyxworth"}},
     }
-    with httpx.Client(base_url=server.url, timeout=60) as client:
-        assert client.get("/healthz").status_code == 200
-        for role in ("sales", "legal"):
-            known = {"X-Role": role}
-            search = client.get("/api/search", params={"question": "Zyxworth"}, headers=known)
-            tree = client.get("/api/tree", headers=known)
-            tools = client.post("/mcp", json=call, headers=known | {"Accept": "application/json, text/event-stream"})
-            for said in (search, tree, tools):
-                assert said.status_code == 200
-                assert ("merger.md" in said.text) == (role == "legal"), (role, said.url)
-
-
-def test_who_is_refused(server: Served) -> None:
-    given: list[list[tuple[str, str]]] = [
-        [],
-        [("X-Role", "boss")],  # a role of the server that is not served
-        [("X-Role", "sales, legal")],
-        [("X-Role", "sales"), ("X-Role", "legal")],
-    ]
-    for path in ("/api/tree", "/", "/mcp"):
-        for headers in given:
-            said = httpx.get(f"{server.url}{path}", headers=headers, timeout=60)
-            assert said.status_code == 403, headers
-
-
-def test_beyond_loopback_a_header_is_believed_only_with_a_token(shared: Shared, cli: Cli) -> None:
-    given = ("--index", shared.index, *HEADER, "--role", "sales", "--host", socket.gethostname())
-    assert "a token is needed: add --token-file" in cli("serve", "--web", *given, code=2).err
-
-
-def test_with_a_token_the_header_alone_is_not_believed(shared: Shared, tmp_path: Path) -> None:
-    token = tmp_path / "token"
-    with served(shared.index, "--web", *HEADER, "--role", "sales", "--token-file", str(token)) as running:
-        known = {"X-Role": "sales"}
-        assert httpx.get(f"{running.url}/api/tree", headers=known, timeout=60).status_code == 401
-        known["Authorization"] = f"Bearer {token.read_text(encoding='ascii').strip()}"
-        assert httpx.get(f"{running.url}/api/tree", headers=known, timeout=60).status_code == 200
-
-
-@pytest.mark.parametrize("given", [HEADER, ("--role", "sales")])
-def test_a_header_and_its_roles_belong_together(shared: Shared, cli: Cli, given: tuple[str, ...]) -> None:
-    assert "name the header and the roles" in cli("serve", "--web", "--index", shared.index, *given, code=2).err
-
-
-def test_a_folder_has_no_roles(cli: Cli, tmp_path: Path) -> None:
-    said = cli("serve", "--web", "--index", tmp_path, *HEADER, "--role", "sales", code=2).err
-    assert "is a folder, which has no roles" in said
+    headers = {"Accept": "application/json, text/event-stream"}
+    with served(shared.seen_by(role), "--web", "--mcp") as server, httpx.Client(base_url=server.url) as client:
+        search = client.get("/api/search", params={"question": "Zyxworth"}, timeout=60)
+        tree = client.get("/api/tree")
+        tools = client.post("/mcp", json=call, headers=headers)
+    for said in (search, tree, tools):
+        assert said.status_code == 200
+        assert ("merger.md" in said.text) == sees, said.url
