@@ -1,9 +1,11 @@
 """What an index holds and is about, whether its folders changed since, and what a question does about that."""
 
 import time
+from collections import Counter
 from collections.abc import Collection
 from dataclasses import dataclass, replace
 from pathlib import PurePath
+from typing import NamedTuple
 
 from retriever.display.phrases import code, pluralize
 from retriever.embedding import find_bundled
@@ -17,6 +19,7 @@ from retriever.searching.open_index import OpenIndex
 from retriever.settings.schema import DocumentSettings, Profile
 from retriever.store import reading
 from retriever.store.database import Connection
+from retriever.store.reading import StoredFolder
 from retriever.text import cut
 from retriever.trace import NoProgress
 from retriever.types import Degradation, IndexState, StageName
@@ -202,22 +205,31 @@ class Overview:
     """Of the documents that most others link to, then of those nearest to the top."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Document:
-    key: int
+class _Document(NamedTuple):
     path: str
     title: str
     boilerplate: float
     sections: int
+    about: str  # what it says first
+    linked: int  # other documents that lead to it
 
     @property
-    def folder(self) -> str:
-        return self.path.rpartition("/")[0]
+    def page(self) -> int:
+        """Whether it stands for its folder: its place in INDEX_PAGES, or the number of those."""
+        stem = PurePath(self.path).stem.casefold()
+        return INDEX_PAGES.index(stem) if stem in INDEX_PAGES else len(INDEX_PAGES)
 
-    @property
-    def stem(self) -> str:
-        """Its file's name without the ending, in lower case."""
-        return PurePath(self.path).stem.casefold()
+
+_DOCUMENTS = """
+SELECT path, documents.title, boilerplate, count(first_line), coalesce((
+    SELECT summary FROM nodes AS told WHERE told.document_key = documents.document_key
+    AND summary NOT IN ('', told.title) ORDER BY node_key LIMIT 1
+), ''), coalesce(max(number), 0) FROM documents LEFT JOIN nodes USING (document_key) LEFT JOIN (
+    SELECT target.document_key, count(DISTINCT source.document_key) AS number FROM links
+    JOIN nodes AS source ON source.node_key = source_key JOIN nodes AS target ON target.node_id = target_id
+    WHERE target.document_key <> source.document_key GROUP BY target.document_key
+) AS linked USING (document_key) WHERE folder_key = ? GROUP BY documents.document_key ORDER BY path
+"""
 
 
 def read_overview(connection: Connection, named: Collection[str] | None = None) -> Overview:
@@ -233,60 +245,33 @@ def read_overview(connection: Connection, named: Collection[str] | None = None) 
         # An index from elsewhere says how much it holds; its words reach no agent before its folder was named.
         speaks = named is None or folder.path in named
         titled += documents if speaks else []
-        inside: dict[str, list[_Document]] = {"": documents}
-        for document in documents:
-            top, sign, _ = document.path.partition("/")
-            if sign:
-                inside.setdefault(f"{top}/", []).append(document)
         # The largest say what it is about; in order of their names they are found again.
-        largest = sorted(inside.keys() - {""}, key=lambda path: (-len(inside[path]), path))[:MAX_BELOW]
-        # Two folders of one name are distinguished as they are in citations.
-        name = folder.prefix or PurePath(folder.path).name or "/"
+        inner = Counter(f"{document.path.partition('/')[0]}/" for document in documents if "/" in document.path)
         whole, *below = (
-            FolderOverview(
-                f"{folder.prefix}{path or '/'}",
-                path or name,
-                len(inside[path]),
-                sum(document.sections for document in inside[path]),
-                _read_about(connection, path, inside[path]) if speaks else "",
-            )
-            for path in ("", *sorted(largest))
+            _describe_folder(folder, path, documents, speaks=speaks)
+            for path in ("", *sorted(path for path, _ in inner.most_common(MAX_BELOW)))
         )
         folders.append(replace(whole, below=tuple(below)))
-    counts = reading.counts(connection)
-    return Overview(counts.documents, counts.sections, tuple(folders), _find_best_titles(connection, titled))
-
-
-_DOCUMENTS = (
-    "SELECT document_key, path, documents.title, boilerplate, count(first_line) FROM documents"
-    " LEFT JOIN nodes USING (document_key) WHERE folder_key = ? GROUP BY document_key ORDER BY path"
-)
-_LINKED = (
-    "SELECT target.document_key, count(DISTINCT source.document_key) FROM links"
-    " JOIN nodes AS source ON source.node_key = source_key JOIN nodes AS target ON target.node_id = target_id"
-    " WHERE target.document_key <> source.document_key GROUP BY target.document_key"
-)
-_SUMMARY = "SELECT summary FROM nodes WHERE document_key = ? AND summary NOT IN ('', title) ORDER BY node_key LIMIT 1"
-
-
-def _read_about(connection: Connection, path: str, documents: list[_Document]) -> str:
-    """Return the summary of a folder's index page; empty without one."""
-    pages = {one.stem: one.key for one in reversed(documents) if one.folder == path.removesuffix("/")}
-    key = next((pages[name] for name in INDEX_PAGES if name in pages), None)
-    row = connection.execute(_SUMMARY, (key,)).fetchone() if key is not None else None
-    return cut(row[0], LINE_CHARS) if row else ""
-
-
-def _find_best_titles(connection: Connection, documents: list[_Document]) -> tuple[str, ...]:
-    linked = dict(connection.execute(_LINKED).fetchall())
     titles: dict[str, str] = {}
     # What others link to is what a reader should know first, then what is nearest to the top.
-    for one in sorted(documents, key=lambda one: (-linked.get(one.key, 0), one.path.count("/"), one.path)):
+    for one in sorted(titled, key=lambda one: (-one.linked, one.path.count("/"), one.path)):
         # A changelog or list of links says nothing, nor does the title of a page that stands for its folder.
-        if one.title and one.stem not in INDEX_PAGES and one.boilerplate <= MAX_BOILERPLATE:
+        if one.title and one.page == len(INDEX_PAGES) and one.boilerplate <= MAX_BOILERPLATE:
             title = " ".join(one.title.split())
             titles.setdefault(title.casefold(), cut(title, TITLE_CHARS))
-    return tuple(titles.values())[:MAX_TITLES]
+    counts = reading.counts(connection)
+    return Overview(counts.documents, counts.sections, tuple(folders), tuple(titles.values())[:MAX_TITLES])
+
+
+def _describe_folder(folder: StoredFolder, path: str, documents: list[_Document], *, speaks: bool) -> FolderOverview:
+    """Describe an indexed folder, or one in it (`path`, with a slash at its end); what its index page says, if any."""
+    inside = [document for document in documents if document.path.startswith(path)]
+    # Two folders of one name are distinguished as they are in citations.
+    name = path or folder.prefix or PurePath(folder.path).name or "/"
+    pages = sorted((one for one in inside if "/" not in one.path[len(path) :]), key=lambda one: one.page)
+    about = pages[0].about if speaks and pages and pages[0].page < len(INDEX_PAGES) else ""
+    sections = sum(document.sections for document in inside)
+    return FolderOverview(f"{folder.prefix}{path or '/'}", name, len(inside), sections, cut(about, LINE_CHARS))
 
 
 def write_overview(overview: Overview, about: str) -> str:
