@@ -1,6 +1,5 @@
 """Files that were edited after they were indexed, with nothing indexed again: whatever cites lines tells the truth."""
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -122,40 +121,22 @@ def test_a_folder_that_became_a_link_to_elsewhere_is_not_followed(shelf: Shelf, 
 
 
 @EDITS
-def test_the_web_page_says_it_in_words_and_links_to_the_lines(
-    library: ServedIndex, tmp_path: Path, state: str, lines: str
-) -> None:
+def test_every_face_says_it(library: ServedIndex, tmp_path: Path, state: str, lines: str, cli: Cli) -> None:
     edited(tmp_path / "docs", state)
-    app, node, asked = TestClient(make_web_app(library)), STAMPS.replace("#", "%23"), f"?question={QUESTION}"
-    pages = [app.get(address).text for address in (f"/{asked}", f"/read?node={node}")]
-    objects = [app.get(address).json() for address in (f"/api/search{asked}", f"/api/node?reference={node}")]
-    for page in pages:
-        assert f"<code>mail.md:{lines}</code>" in page
-        assert (f'<span class="doubt">{CITATION_STATES[state]}</span>' in page) == (state != "exact")
-        assert (f'/docs/mail.md:{lines.split("-")[0]}"' in page) == (state != "gone"), "the editor opens what is there"
-    for found in (objects[0]["hits"][0], objects[1]):
-        assert (found["citation"], found["citation_state"]) == (f"mail.md:{lines}", state)
-
-
-@EDITS
-def test_an_agent_is_told(library: ServedIndex, tmp_path: Path, state: str, lines: str) -> None:
-    edited(tmp_path / "docs", state)
-    assert f"\n1. `mail.md:{lines}`" in SearchTool(question=QUESTION, top_k=1).answer(library)
-    for reply in (ReadTool(place=STAMPS).answer(library), RelatedTool(place=STAMPS).answer(library)):
-        first = reply.split("\n")[0]
-        said = f" ({CITATION_STATES[state]})" if CITATION_STATES[state] else ""
-        assert f"`mail.md:{lines}`{said}" in first
-
-
-@EDITS
-def test_the_command_line_says_it(library: ServedIndex, tmp_path: Path, state: str, lines: str, cli: Cli) -> None:
-    edited(tmp_path / "docs", state)
-    words = ["--index", str(tmp_path / "index"), "--encoder-kind", "none", "--refresh-max-files", "0"]
-    said = cli("read", STAMPS, "--index", tmp_path / "index").err
-    assert f"mail.md:{lines}" in said
-    assert (CITATION_STATES[state] in said) == bool(state)
-    piece = json.loads(cli("ask", QUESTION, *words, "--context", "--top-k", "1", "--json").out)["pieces"][0]
-    assert (piece["citation"], piece["citation_state"]) == (f"mail.md:{lines}", state)
-    explained = cli("ask", QUESTION, *words, "--explain").out
-    assert f"mail.md:{lines}" in explained
-    assert (f"mail.md:{lines}  {state}" in explained) == (state != "exact")
+    app, node = TestClient(make_web_app(library)), STAMPS.replace("#", "%23")
+    replies = {
+        "answer": app.get(f"/?question={QUESTION}").text,
+        "page": app.get(f"/read?node={node}").text,
+        "search": SearchTool(question=QUESTION, top_k=1).answer(library),
+        "read": ReadTool(place=STAMPS).answer(library),
+        "related": RelatedTool(place=STAMPS).answer(library).partition("\n")[0],
+        "command": cli("read", STAMPS, "--index", tmp_path / "index").err,
+    }
+    for face, reply in replies.items():
+        assert f"mail.md:{lines}" in reply, face
+        said = [name for name, words in CITATION_STATES.items() if words and words in reply]
+        assert said == [name for name in [state] if name != "exact"], face
+    opened = f'/docs/mail.md:{lines.split("-")[0]}"'
+    assert (opened in replies["page"]) == (state != "gone"), "the editor opens what is there"
+    found = app.get(f"/api/node?reference={node}").json()
+    assert (found["citation"], found["citation_state"]) == (f"mail.md:{lines}", state)
