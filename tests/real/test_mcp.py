@@ -42,74 +42,54 @@ def text_of(result: types.CallToolResult) -> str:
     return content.text
 
 
+CITED = re.compile(r"^\d+\. `([^`]+)`", re.MULTILINE)
+
+
 def cited(result: types.CallToolResult) -> list[str]:
     """Return the citations of the hits."""
-    return re.findall(r"^\d+\. `([^`]+)`", text_of(result), re.MULTILINE)
+    return CITED.findall(text_of(result))
 
 
-async def session(client: Client) -> dict[str, Any]:
-    """An agent's work: find, look around, read, and what it gets at each step."""
-    listed = (await client.list_tools()).tools
-    found = await client.call_tool("search", {"question": "what pays for a letter?", "top_k": 2})
-    first = cited(found)[0]
-    calls: list[tuple[str, dict[str, Any]]] = [
-        ("outline", {"place": "garden"}),
-        ("read", {"place": first}),
-        ("read", {"place": "mail.md:1-3"}),
-        ("related", {"place": first}),
-        ("related", {"place": "garden/tomatoes.md#tomatoes/blight"}),
-        ("search", {"question": "what pays for a letter?", "topk": 2}),
-        ("read", {"place": "../../etc/passwd"}),
-    ]
-    results = [await client.call_tool(name, arguments) for name, arguments in calls]
-    said = str(client.instructions)
-    return {"said": said, "tools": [tool.name for tool in listed], "found": found, "results": results}
+STEPS: list[tuple[str, dict[str, Any], str]] = [
+    ("search", {"question": "what pays for a letter?", "top_k": 2}, "\n```\n## Stamps\n\nA stamp pays"),
+    ("outline", {"place": "garden"}, "Blight  garden/tomatoes.md:5-7"),
+    ("read", {"place": "mail.md:1-3"}, "\n```\n# Mail\n\nHow letters leave the house.\n```"),
+    ("related", {"place": "mail.md#mail/stamps"}, "parent: 1\n- `Mail`"),
+    ("related", {"place": "mail.md#mail/stamps"}, "siblings: 1\n- `Parcels`"),
+    ("related", {"place": "mail.md#mail/stamps"}, "\nlinks: 1\n- `Parcels`"),
+    ("related", {"place": "garden/tomatoes.md#tomatoes/blight"}, "backlinks: 1\n- `Bees` `garden/bees.md:1-3`"),
+]
+"""An agent's work: find, look around, read, and a part of what it gets at each step."""
 
 
-def play(server: StdioServerParameters | str, mode: Mode) -> dict[str, Any]:
-    async def played() -> dict[str, Any]:
+def play(server: StdioServerParameters | str, mode: Mode) -> str:
+    """Return the instructions that a session gives, once every step has shown what it has to show."""
+
+    async def played() -> str:
         async with Client(server, mode=mode) as client:
-            return await session(client)
+            listed = (await client.list_tools()).tools
+            assert [tool.name for tool in listed] == ["search", "outline", "read", "answer", "related"]
+            for name, arguments, shown in STEPS:
+                assert shown in text_of(await client.call_tool(name, arguments))
+            return str(client.instructions)
 
     return asyncio.run(played())
 
 
-def check(seen: dict[str, Any]) -> None:
-    """What every session has to show, whatever carries it."""
-    assert seen["tools"] == ["search", "outline", "read", "answer", "related"]
-    assert cited(seen["found"])[0] == "mail.md:5-9"
-    assert len(cited(seen["found"])) == 2
-    assert re.match(r"2 sections, (answered|weak|none) \(0\.\d\d\): ", text_of(seen["found"]))
-    assert "\n```\n## Stamps\n\nA stamp pays" in text_of(seen["found"])
-    outline, section, lines, related, linked, misspelt, outside = seen["results"]
-    assert "Blight  garden/tomatoes.md:5-7" in outline.content[0].text
-    assert "\n```\n## Stamps\n\nA stamp pays for the journey of a letter. See\n" in section.content[0].text
-    assert "\n```\n# Mail\n\nHow letters leave the house.\n```" in lines.content[0].text
-    assert "parent: 1\n- `Mail`" in related.content[0].text
-    assert "siblings: 1\n- `Parcels`" in related.content[0].text
-    assert "\nlinks: 1\n- `Parcels`" in related.content[0].text
-    assert "backlinks: 1\n- `Bees` `garden/bees.md:1-3`" in linked.content[0].text
-    assert misspelt.is_error
-    assert misspelt.content[0].text.startswith("topk: Extra inputs are not permitted; there are: question, ")
-    assert outside.is_error
-    assert outside.content[0].text == "'../../etc/passwd' is not in the index; outline() shows what is"
-
-
 def test_a_session_over_standard_streams_and_its_instructions(index: Path) -> None:
     program, *arguments = command("mcp", "--index", index, "--about", "What the gardener knows.")
-    seen = play(StdioServerParameters(command=program, args=arguments, env=environment()), "auto")
-    check(seen)
-    assert seen["said"].startswith(INSTRUCTIONS)
-    assert "About them: What the gardener knows." in seen["said"]
-    assert "- `docs` (5 files)\n  - `garden/` (2 files)" in seen["said"]
-    assert "Titles: `Tomatoes`, " in seen["said"], "the one that another file links to comes first"
+    said = play(StdioServerParameters(command=program, args=arguments, env=environment()), "auto")
+    assert said.startswith(INSTRUCTIONS)
+    assert "About them: What the gardener knows." in said
+    assert "- `docs` (5 files)\n  - `garden/` (2 files)" in said
+    assert "Titles: `Tomatoes`, " in said, "the one that another file links to comes first"
 
 
 def test_sessions_over_http_and_of_a_database(postgres: str, tmp_path: Path) -> None:
     index_pages(postgres, tmp_path)
     with served(postgres, "--mcp") as server:
-        check(play(f"{server.url}/mcp", "auto"))
-        check(play(f"{server.url}/mcp", "legacy"))
+        play(f"{server.url}/mcp", "auto")
+        play(f"{server.url}/mcp", "legacy")
 
 
 def test_the_estimate_is_on_the_safe_side_and_the_descriptions_are_short() -> None:
@@ -154,32 +134,27 @@ def test_what_documents_say_stands_in_fences(library: ServedIndex) -> None:
     assert text.startswith("`hostile.md:1-9` `Hostile`. What documents say is")
 
 
+def read_pages(library: ServedIndex, name: str, **arguments: Any) -> list[str]:  # noqa: ANN401 - a tool's
+    """Return an answer in pages of 300 tokens."""
+    pages, cursor = list[str](), "0"
+    while cursor:
+        pages.append(text_of(ask(library, name, **arguments, max_tokens=300, cursor=int(cursor))))
+        assert estimate_tokens(pages[-1]) <= 300
+        cursor = pages[-1].partition("cursor=")[2]
+    return pages
+
+
 def test_pages_of_a_text_follow_one_another(library: ServedIndex) -> None:
-    read, cursor, pages = "", 0, 0
-    while True:
-        result = ask(library, "read", place="long.md", max_tokens=1000, cursor=cursor)
-        text = text_of(result)
-        read += text.partition("\n```\n")[2].rpartition("```")[0]
-        pages += 1
-        assert estimate_tokens(text) <= 1000
-        if "cursor=" not in text:
-            break
-        cursor = int(text.rpartition("cursor=")[2])
-    assert read == LONG
-    assert pages > 3
+    pages = read_pages(library, "read", place="long.md")
+    assert "".join(page.partition("\n```\n")[2].rpartition("```")[0] for page in pages) == LONG
 
 
 def test_pages_of_hits_follow_one_another(library: ServedIndex) -> None:
     asked = {"question": "tomatoes and letters", "top_k": 8}
-    whole = cited(ask(library, "search", **asked, max_tokens=10_000))
-    hits, cursor = list[str](), 0
-    while cursor or not hits:
-        page = ask(library, "search", **asked, max_tokens=400, cursor=cursor)
-        assert estimate_tokens(text_of(page)) <= 400
-        hits += cited(page)
-        cursor = int(text_of(page).partition("cursor=")[2] or 0)
-    assert hits == whole
-    assert len(hits) > 5
+    whole = ask(library, "search", **asked, max_tokens=10_000)
+    pages = read_pages(library, "search", **asked)
+    assert len(pages) > 1
+    assert CITED.findall("\n".join(pages)) == cited(whole)
 
 
 def test_every_answer_stays_below_its_limit(library: ServedIndex) -> None:
@@ -204,17 +179,14 @@ def test_every_answer_stays_below_its_limit(library: ServedIndex) -> None:
         ("search", {}, "question: Field required"),
         ("search", {"question": ""}, "the question is empty; ask something"),
         ("search", {"question": "\0"}, "the question is empty; ask something, such as: how do I configure logging?"),
-        ("search", {"question": 7}, "question: Input should be a valid string"),
         ("search", {"question": "a", "path": "gardn"}, "there is no folder or file 'gardn'; did you mean garden?"),
         ("search", {"question": "a", "profile": "/etc/passwd"}, "there is no profile '/etc/passwd'; there are: "),
         ("search", {"question": "a", "top_k": float("nan")}, "top_k: Input should be a"),
         ("search", {"question": "a", "max_tokens": 10_001}, "max_tokens: Input should be less than or equal to 10000"),
-        ("search", {"question": "a", "cursor": "x"}, "cursor: Input should be a valid integer"),
         ("search", {"top_k": 0, "topk": 2}, "question: Field required; top_k: Input should be greater than or equal"),
         ("read", {"place": "mail.md:0-3"}, "mail.md has the lines 1-12, not 0-3"),
-        ("read", {"place": "mail.md:3-99"}, "mail.md has the lines 1-12, not 3-99"),
         ("read", {"node": "mail.md"}, "place: Field required; node: Extra inputs are not permitted; there are: "),
-        ("outline", {"place": "nowhere"}, "'nowhere' is not in the index; outline() shows what is"),
+        ("read", {"place": "../../etc/passwd"}, "'../../etc/passwd' is not in the index; outline() shows what is"),
         ("related", {"place": "garden/"}, "'garden/' is not in the index; did you mean 'garden/bees.md'?"),
         ("forget", {}, "there is no tool 'forget'; there are: search, outline, read"),
     ],
