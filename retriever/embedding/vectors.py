@@ -23,8 +23,8 @@ from typing import TYPE_CHECKING, Self, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from retriever.errors import EncoderError, ReadOnlySnapshotError, RetrieverError, SnapshotError, StorageError
-from retriever.store.files import Manifest, writing_to
+from retriever.errors import ReadOnlySnapshotError, RetrieverError, SnapshotError, StorageError
+from retriever.store.files import Manifest, settle, writing_to
 from retriever.types import FloatMatrix, WholeMatrix
 
 if TYPE_CHECKING:
@@ -35,8 +35,6 @@ if TYPE_CHECKING:
     from chromadb.api.collection_configuration import CreateCollectionConfiguration
 
 
-# (chunk key, cosine similarity in [-1, 1]), best first, ties by key.
-Neighbours = list[tuple[int, float]]
 BLOCK = 512  # vectors that are made float32 at once, which fit into the cache of a core
 
 
@@ -64,43 +62,23 @@ class ExactIndex:
         part._rows = np.flatnonzero(rows)
         return part
 
-    def search(self, queries: FloatMatrix, limit: int) -> list[Neighbours]:
-        """Return the chunks nearest to each row of `queries`, nearest first; `limit` each, or all if fewer.
-
-        Raises:
-            EncoderError: a row is no vector of this index.
-        """
+    def search(self, query: FloatMatrix, limit: int) -> list[int]:
+        """Return the keys of the vectors that are nearest to a query, (1, d), best first; `limit`, or all if fewer."""
         if not len(self):
-            return [[] for _ in queries]
-        check_queries(queries, limit, self._matrix.shape[1])
+            return []
         # Not as a product of matrices: OpenBLAS runs that on all cores, and its threads then wait in a loop for another
         # one, 20 ms of processor time for each question. This is one thread, and no slower.
-        blocks = [[np.vecdot(block, query) for query in queries] for block in self._blocks()]
-        products = np.concatenate(blocks, axis=1)
-        cosines = products / self._lengths / _lengths(queries)[:, np.newaxis]
-        return [self._nearest(row, limit) for row in np.clip(cosines, -1.0, 1.0)]  # beyond 1 is rounding alone
+        nearness = np.concatenate([np.vecdot(block, query[0]) for block in self._blocks()]) / self._lengths
+        rows = np.arange(len(nearness)) if self._rows is None else self._rows
+        if limit < len(rows):
+            found = nearness[rows]
+            rows = rows[found >= np.partition(found, len(rows) - limit)[len(rows) - limit]]
+        keys: list[int] = self._keys[rows[np.lexsort((self._keys[rows], -nearness[rows]))][:limit]].tolist()
+        return keys
 
     def _blocks(self) -> Iterator[FloatMatrix]:
         for first in range(0, len(self._matrix), BLOCK):
             yield self._matrix[first : first + BLOCK].astype(np.float32, copy=False)
-
-    def _nearest(self, cosines: npt.NDArray[np.float32], limit: int) -> Neighbours:
-        rows = np.arange(len(cosines)) if self._rows is None else self._rows
-        if limit < len(rows):
-            found = cosines[rows]
-            rows = rows[found >= np.partition(found, len(rows) - limit)[len(rows) - limit]]
-        rows = rows[np.lexsort((self._keys[rows], -cosines[rows]))][:limit]
-        return list(zip(self._keys[rows].tolist(), cosines[rows].tolist(), strict=True))
-
-
-def check_queries(queries: FloatMatrix, limit: int, dimension: int) -> None:
-    """Raise ValueError for a `limit` below 1; EncoderError for a row of another length, or with non-finite numbers."""
-    if limit < 1:
-        raise ValueError(f"limit must be at least 1, got {limit}")
-    if queries.ndim != 2 or queries.shape[1] != dimension:
-        raise EncoderError(f"the index holds vectors of {dimension} numbers, the question's shape is {queries.shape}")
-    if not np.isfinite(queries).all():
-        raise EncoderError("the embedding model gave numbers that are not finite for the question; use another model")
 
 
 def _lengths(matrix: FloatMatrix) -> npt.NDArray[np.float32]:
@@ -194,7 +172,7 @@ def open_client(folder: Path) -> "Iterator[Client]":
 class VectorIndex:
     """The open folder: read-only for the caller, safe to share between threads, not to be used after a fork."""
 
-    def __init__(self, folder: Path, fingerprint: str, snapshot: str = "") -> None:
+    def __init__(self, folder: Path, fingerprint: str, snapshot: str) -> None:
         """Open it and load the vectors: 20 ms at 5,000, 70 ms at 20,000, 260 ms at 100,000.
 
         Raises:
@@ -216,26 +194,21 @@ class VectorIndex:
     def __len__(self) -> int:
         return self._manifest.count
 
-    def search(self, queries: FloatMatrix, limit: int) -> list[Neighbours]:
+    def search(self, query: FloatMatrix, limit: int) -> list[int]:
         """Do as `ExactIndex.search`; at 100,000 vectors of real text it misses about one in a thousand.
 
         Raises:
             SnapshotError: the vectors are damaged.
         """
         if not len(self):
-            return [[] for _ in queries]
-        check_queries(queries, limit, self._manifest.dimension)
+            return []
         with chroma_errors(self._folder):
             most = min(limit, len(self))
-            found = self._collection.query(query_embeddings=queries, n_results=most, include=["distances"])
-        nearest: list[Neighbours] = []
-        for ids, distances in zip(found["ids"], found["distances"] or [], strict=True):
-            if any(math.isnan(distance) for distance in distances):
-                raise SnapshotError("the vectors are damaged; index the documents again")
-            # The distance is 1 - cosine; its rounding may pass 2 or 0 by a little.
-            cosines = [max(-1.0, min(1.0, 1.0 - distance)) for distance in distances]
-            nearest.append(sorted(zip(map(int, ids), cosines, strict=True), key=lambda item: (-item[1], item[0])))
-        return nearest
+            found = self._collection.query(query_embeddings=query, n_results=most, include=["distances"])
+        (ids,), (distances,) = found["ids"], found["distances"] or [[]]
+        if any(map(math.isnan, distances)):
+            raise SnapshotError("the vectors are damaged; index the documents again")
+        return [key for _, key in sorted(zip(distances, map(int, ids), strict=True))]
 
     def close(self) -> None:
         """Release files and memory."""
@@ -248,30 +221,32 @@ def check_count(collection: "Collection", manifest: Manifest, folder: Path) -> N
         raise SnapshotError(f"{folder}: {count} vectors instead of {manifest.count}; index the documents again")
 
 
-def write_vectors(folder: Path, manifest: Manifest, keys: Sequence[int], load: LoadVectors) -> None:
+def write_vectors(folder: Path, fingerprint: str, snapshot: str, keys: Sequence[int], load: LoadVectors) -> None:
     """Make a folder of the vectors of these chunks: 0.35 ms a vector.
 
     Args:
         folder: it is not there yet; one that an error leaves opens as nothing.
-        manifest: what they are of.
+        fingerprint: of the encoder.
+        snapshot: whose chunks they are.
         keys: of all the chunks; each stands for one vector for ever.
         load: gives the vectors of some of them.
 
     Raises:
         StorageError: it cannot be written.
     """
+    manifest = Manifest(snapshot, len(keys))
     with writing_to(folder):
-        folder.mkdir(parents=True)
+        folder.mkdir(mode=0o700, parents=True)
     with chroma_errors(folder, writing=True):
         with open_client(folder) as client:
-            name = manifest.fingerprint
-            collection = client.create_collection(name, configuration=_CONFIGURATION, embedding_function=None)
+            collection = client.create_collection(fingerprint, configuration=_CONFIGURATION, embedding_function=None)
             add_chunks(collection, keys, load)
             check_count(collection, manifest, folder)  # what is logged goes to the vector files now, not in a reader
         # The log is empty now, and six sevenths of the file's pages are free: it had held each vector once more.
         with closing(sqlite3.connect(folder / DATABASE_NAME)) as database:
             database.execute("VACUUM")
     manifest.write(folder)
+    settle(folder)
 
 
 def add_chunks(collection: "Collection", keys: Sequence[int], load: LoadVectors) -> None:

@@ -232,7 +232,6 @@ def index_changes(
     replaced = [key for change in changes for key in change.replaced]
     removed = reading.rankable_keys(connection, replaced)
     derived = request.store.derived()
-    can_patch = not is_anew and derived.is_whole(connection)
     writing.remove_documents(connection, replaced)
     fingerprint = encoder.fingerprint if encoder else ""
     if is_anew and encoder:
@@ -243,7 +242,7 @@ def index_changes(
     for change in changes:
         writing.set_link_targets(connection, change.folder)
     writing.set_meta(connection, "fingerprint", fingerprint)
-    derived.build(connection, Difference(removed, new) if can_patch else None, progress)
+    derived.build(connection, None if is_anew else Difference(removed, new), progress)
     renew_background(connection, encoder)
 
 

@@ -17,13 +17,12 @@ import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property, partial
-from hashlib import sha256
 from pathlib import Path
+from secrets import token_hex
 from tempfile import TemporaryDirectory
 
 import numpy as np
 
-from pageindex.corpus import read_file
 from retriever.embedding.vectors import ExactIndex, VectorIndex, write_vectors
 from retriever.errors import SnapshotError
 from retriever.lexical.bm25 import LexicalIndex, build_lexical
@@ -36,38 +35,32 @@ from retriever.settings.schema import APPROXIMATE, VectorChoice
 from retriever.store import reading, text_vectors, writing
 from retriever.store.database import Connection
 from retriever.store.files import (
-    MANIFEST_NAME,
-    MAX_MANIFEST_BYTES,
     Manifest,
     list_snapshots,
     next_snapshot,
+    settle,
     sync,
     writing_to,
 )
 from retriever.store.text_vectors import NearText
 from retriever.types import FloatMatrix
 
-# A change of more than this share is made from scratch: patching costs more.
-REBUILD_SHARE = 0.3
 CHROMA = "chroma"  # the folder in a snapshot
 
 
 class Snapshot:
     """An open snapshot, which can be read to the end when a writer removes it meanwhile.
 
-    The folder of another snapshot under its name is told by the `manifest_hash`. Raises SnapshotError when it is not
+    The folder of another snapshot under its name is told by the `snapshot_id`. Raises SnapshotError when it is not
     there, not whole, or was not made by this version.
     """
 
-    def __init__(self, index: Path, number: int, manifest_hash: str) -> None:
+    def __init__(self, index: Path, number: int, snapshot_id: str) -> None:
         folder = locate_snapshot(index, number)
-        try:
-            found = hash_manifest(folder)
-        except OSError as error:
-            raise SnapshotError(f"{folder} cannot be opened: {error.strerror}") from error
-        if found != manifest_hash:
+        manifest = Manifest.read(folder)
+        if manifest.snapshot != snapshot_id:
             raise SnapshotError(f"{folder} is not what index.sqlite names")
-        Manifest.read(folder).check(folder)
+        manifest.check(folder)
         self.lexical = LexicalIndex.open(folder / "lexical")
         self.spellings = Spellings.open(folder / "spellings")
 
@@ -76,37 +69,12 @@ def locate_snapshot(index: Path, number: int) -> Path:
     return index / f"snapshot-{number}"
 
 
-def hash_manifest(folder: Path) -> str:
-    """Return the SHA-256 of a snapshot's manifest, which names the snapshot."""
-    return sha256(read_file(folder / MANIFEST_NAME, MAX_MANIFEST_BYTES)).hexdigest()
-
-
-def build_words(connection: Connection, folder: Path, progress: Progress) -> None:
-    """Build the spellings and the postings of all sections."""
-    texts = read_texts(connection, list(reading.prefixes(connection)))
-    progress.start("spellings", 1, "steps")
-    build_spellings(folder / "spellings", {key: item.written for key, item in texts.items()})
-    progress.finish("spellings")
-    tokens = tokenize_texts(texts, progress)
-    del texts  # as large as the documents, and what is made of the tokens is larger
-    build_lexical(folder / "lexical", tokens)
-
-
-def has_chroma(index: Path, number: int, manifest_hash: str) -> bool:
+def has_chroma(index: Path, number: int, snapshot_id: str) -> bool:
     """Return whether the snapshot's ChromaDB exists and is of no older snapshot, without opening it."""
     try:
-        return Manifest.read(locate_snapshot(index, number) / CHROMA).snapshot == manifest_hash
+        return Manifest.read(locate_snapshot(index, number) / CHROMA).snapshot == snapshot_id
     except SnapshotError:
         return False
-
-
-def settle(folder: Path) -> None:
-    """Write a folder through to the disk, for this user alone: ChromaDB and numpy obey the umask."""
-    with writing_to(folder):
-        for path in folder.rglob("*"):
-            path.chmod(0o700 if path.is_dir() else 0o600)
-        for path in [*folder.rglob("*"), folder, folder.parent]:  # the commit that names them must not be older
-            sync(path)
 
 
 class DerivedFiles(Derived):
@@ -118,8 +86,8 @@ class DerivedFiles(Derived):
     def is_whole(self, connection: Connection) -> bool:
         """Return whether the snapshot in force can be opened."""
         try:
-            number, manifest_hash = reading.snapshot_number(connection), reading.manifest_hash(connection)
-            Snapshot(self._folder, number, manifest_hash)
+            number, snapshot_id = reading.snapshot_number(connection), reading.snapshot_id(connection)
+            Snapshot(self._folder, number, snapshot_id)
         except SnapshotError:
             return False
         return True
@@ -127,58 +95,50 @@ class DerivedFiles(Derived):
     def build(
         self, connection: Connection, difference: Difference | None = None, progress: Progress = NO_PROGRESS
     ) -> int:
-        """Make the next snapshot, out of the one in force where most of that can stay."""
-        current = reading.snapshot_number(connection)
+        """Make the next snapshot, out of the one in force where that is whole."""
+        current, older = reading.snapshot_number(connection), None
         number = max(current + 1, next_snapshot(self._folder))  # a name that nothing has
-        folder, previous = locate_snapshot(self._folder, number), locate_snapshot(self._folder, current)
+        folder = locate_snapshot(self._folder, number)
         with writing_to(folder):
             folder.mkdir(mode=0o700)
-        try:
-            if difference is None:
-                raise SnapshotError("there is nothing to patch")
-            manifest = Manifest.read(previous)
-            added = read_texts(connection, difference.documents)
-            if len(difference.removed) + len(added) > REBUILD_SHARE * manifest.count:
-                raise SnapshotError("too much has changed")
-            manifest.check(previous)
-            removed, tokens = difference.removed, tokenize_texts(added, NO_PROGRESS)
-            build_lexical(folder / "lexical", tokens, previous / "lexical", removed)
-            written = {key: item.written for key, item in added.items()}
-            build_spellings(folder / "spellings", written, previous / "spellings", removed)
-        except (OSError, SnapshotError):  # the older one cannot be used, and nothing of it is needed
-            for part in ("lexical", "spellings"):
-                shutil.rmtree(folder / part, ignore_errors=True)
-            build_words(connection, folder, progress)
-        fingerprint = reading.meta(connection, "fingerprint") or ""
-        Manifest("", fingerprint, len(LexicalIndex.open(folder / "lexical"))).write(folder)
-        with writing_to(folder):
-            manifest_hash = hash_manifest(folder)
+        if difference and self.is_whole(connection):
+            older = locate_snapshot(self._folder, current)
+        else:
+            difference = Difference((), list(reading.prefixes(connection)))
+        texts = read_texts(connection, difference.documents)
+        progress.start("spellings", 1, "steps")
+        written = {key: item.written for key, item in texts.items()}
+        build_spellings(folder / "spellings", written, older and older / "spellings", difference.removed)
+        progress.finish("spellings")
+        tokens = tokenize_texts(texts, progress)
+        del texts, written  # as large as the documents, and what is made of the tokens is larger
+        build_lexical(folder / "lexical", tokens, older and older / "lexical", difference.removed)
+        snapshot_id = token_hex(16)
+        Manifest(snapshot_id).write(folder)
         settle(folder)
         writing.set_meta(connection, "snapshot", str(number))
-        writing.set_meta(connection, "manifest_hash", manifest_hash)
+        writing.set_meta(connection, "snapshot_id", snapshot_id)
         return number
 
     def update_graph(self, connection: Connection, progress: Progress = NO_PROGRESS) -> None:
         """Write ChromaDB's folder of the snapshot in force."""
-        number, manifest_hash = reading.snapshot_number(connection), reading.manifest_hash(connection)
+        number, snapshot_id = reading.snapshot_number(connection), reading.snapshot_id(connection)
         fingerprint = reading.meta(connection, "fingerprint") or ""
         place = locate_snapshot(self._folder, number)
         if not number or not fingerprint or text_vectors.pending_count(connection):  # it would lack the ones to come
             return
-        if not place.is_dir() or has_chroma(self._folder, number, manifest_hash):
+        if not place.is_dir() or has_chroma(self._folder, number, snapshot_id):
             return
         keys = text_vectors.distinct_keys(connection, fingerprint)
-        dimension = text_vectors.dimension(connection, fingerprint) or 0
-        manifest = Manifest(manifest_hash, fingerprint, len(keys), dimension)
         load = partial(text_vectors.chunk_vectors, connection, fingerprint)
         progress.start("ordering", len(keys), "vectors")
         with (
             writing_to(place),
+            # Under a name of its own: what ChromaDB could not open once it opens never again in this process.
             TemporaryDirectory(prefix=f"{CHROMA}.draft-", dir=place, ignore_cleanup_errors=True) as name,
         ):
             draft = Path(name, CHROMA)
-            write_vectors(draft, manifest, keys, load)
-            settle(draft)
+            write_vectors(draft, fingerprint, snapshot_id, keys, load)
             if (place / CHROMA).exists():
                 shutil.rmtree(place / CHROMA)  # which follows no link
             draft.rename(place / CHROMA)
@@ -193,10 +153,10 @@ class DerivedFiles(Derived):
 
     def examine(self, connection: Connection) -> Iterator[tuple[str, SnapshotError | None]]:
         """Compare the snapshot in force with its manifest and with the rows."""
-        number, manifest_hash = reading.snapshot_number(connection), reading.manifest_hash(connection)
+        number, snapshot_id = reading.snapshot_number(connection), reading.snapshot_id(connection)
         fingerprint, chroma = reading.meta(connection, "fingerprint"), locate_snapshot(self._folder, number) / CHROMA
         try:
-            snapshot = Snapshot(self._folder, number, manifest_hash)
+            snapshot = Snapshot(self._folder, number, snapshot_id)
             _check_count(chroma.with_name("lexical"), len(snapshot.lexical), reading.counts(connection).sections)
         except SnapshotError as error:
             yield "words", error
@@ -204,8 +164,8 @@ class DerivedFiles(Derived):
         yield "words", None
         problem = None
         try:  # one of an older snapshot is made anew by the next `index`
-            if fingerprint and chroma.exists() and Manifest.read(chroma).snapshot == manifest_hash:
-                with contextlib.closing(VectorIndex(chroma, fingerprint, manifest_hash)) as vectors:
+            if fingerprint and chroma.exists() and Manifest.read(chroma).snapshot == snapshot_id:
+                with contextlib.closing(VectorIndex(chroma, fingerprint, snapshot_id)) as vectors:
                     _check_count(chroma, len(vectors), len(text_vectors.distinct_keys(connection, fingerprint)))
         except SnapshotError as error:
             problem = error
@@ -237,11 +197,11 @@ class FolderView(View):
         # Of a part, a graph would find too few: those that lie on the way to others are left out.
         asks_chroma = how in APPROXIMATE and self.part is None and self.state.embedded_share == 1
         # It may have the vectors of an older state, or none.
-        asks_chroma = asks_chroma and has_chroma(self.folder, self.state.number, self.state.manifest_hash)
+        asks_chroma = asks_chroma and has_chroma(self.folder, self.state.number, self.state.snapshot_id)
         search: VectorIndex | ExactIndex = self._chroma if asks_chroma else self.scan
-        (nearest,) = search.search(vector, limit)
+        nearest = search.search(vector, limit)
         query = text_vectors.NEAR_TEXTS % reading.GIVEN
-        rows = reading.select(self.connection, query, [key for key, _ in nearest], self.state.fingerprint)
+        rows = reading.select(self.connection, query, nearest, self.state.fingerprint)
         return text_vectors.near_texts(rows, vector, self.common)
 
     @cached_property
@@ -257,12 +217,12 @@ class FolderView(View):
     def _snapshot(self) -> Snapshot:
         if self.whole is not None:
             return self.whole._snapshot
-        return Snapshot(self.folder, self.state.number, self.state.manifest_hash)
+        return Snapshot(self.folder, self.state.number, self.state.snapshot_id)
 
     @cached_property
     def _chroma(self) -> VectorIndex:
         folder = locate_snapshot(self.folder, self.state.number) / CHROMA
-        return VectorIndex(folder, self.state.fingerprint, self.state.manifest_hash)
+        return VectorIndex(folder, self.state.fingerprint, self.state.snapshot_id)
 
     def close(self) -> None:
         """Close ChromaDB."""

@@ -123,7 +123,7 @@ class DerivedTables(Derived):
         self, connection: Connection, difference: Difference | None = None, progress: Progress = NO_PROGRESS
     ) -> int:
         """Write the words of new documents; those of documents that are gone went with their rows."""
-        if difference is None:
+        if difference is None or not self.is_whole(connection):
             documents = list(reading.prefixes(connection))
             for table in ("postings", "words"):
                 connection.execute(f"DELETE FROM {table}")

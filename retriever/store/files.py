@@ -109,6 +109,15 @@ def sync(path: Path) -> None:
         os.close(descriptor)
 
 
+def settle(folder: Path) -> None:
+    """Write a folder through to the disk, for this user alone: ChromaDB and numpy obey the umask."""
+    with writing_to(folder):
+        for path in folder.rglob("*"):
+            path.chmod(0o700 if path.is_dir() else 0o600)
+        for path in [*folder.rglob("*"), folder, folder.parent]:  # the commit that names them must not be older
+            sync(path)
+
+
 # What is closed at the end of a `with` block.
 
 
@@ -225,10 +234,8 @@ def writer_lock(index: Path, wait_s: float) -> Iterator[None]:
 class Manifest:
     """What a derived folder holds, and the sizes of the files in its parts: written last, when it is whole."""
 
-    snapshot: str  # of vectors: the manifest hash of the snapshot whose chunks these are
-    fingerprint: str  # of the encoder; empty without vectors
-    count: int  # how many sections or vectors
-    dimension: int = 0  # the length of a vector
+    snapshot: str  # the id of the snapshot; of vectors, that whose chunks these are
+    count: int = 0  # how many vectors
     files: dict[str, int] = field(default_factory=dict)  # sizes in bytes, by path in the folder
 
     @classmethod

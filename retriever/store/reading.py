@@ -123,7 +123,7 @@ class StoredState:
 
     number: int
     """The snapshot in force; 0 before the first."""
-    manifest_hash: str
+    snapshot_id: str
     """What identifies the folder of the snapshot; empty without one."""
     fingerprint: str
     """Of the encoder; empty without vectors."""
@@ -139,7 +139,7 @@ def read_state(connection: Connection) -> StoredState:
     """Read what is in force; for a whole index with one statement."""
     rows = connection.execute(
         "SELECT key, value, 0 AS place FROM meta"
-        " WHERE key IN ('snapshot', 'manifest_hash', 'fingerprint', 'index_config')"
+        " WHERE key IN ('snapshot', 'snapshot_id', 'fingerprint', 'index_config')"
         " UNION ALL SELECT 'pending', CAST(count(*) AS text), 0 FROM pending"
         " UNION ALL SELECT 'skipped', CAST(count(*) AS text), 0 FROM skipped"
         " UNION ALL SELECT 'folder', path, folder_key FROM folders ORDER BY place"
@@ -152,8 +152,8 @@ def read_state(connection: Connection) -> StoredState:
         texts = int(connection.execute("SELECT count(DISTINCT text_hash) FROM chunks").fetchone()[0])
         share = max(0.0, 1 - pending / texts) if texts else 0.0
     folders = tuple(path for name, path, _ in rows if name == "folder")
-    number, manifest_hash = int(known.get("snapshot", 0)), known.get("manifest_hash", "")
-    return StoredState(number, manifest_hash, fingerprint, share, folders, int(known["skipped"]))
+    number, snapshot_id = int(known.get("snapshot", 0)), known.get("snapshot_id", "")
+    return StoredState(number, snapshot_id, fingerprint, share, folders, int(known["skipped"]))
 
 
 def meta(connection: Connection, key: str) -> str | None:
@@ -173,9 +173,9 @@ def snapshot_number(connection: Connection) -> int:
     return int(meta(connection, "snapshot") or 0)
 
 
-def manifest_hash(connection: Connection) -> str:
-    """Return the hash that identifies the folder of the snapshot in force; empty before the first."""
-    return meta(connection, "manifest_hash") or ""
+def snapshot_id(connection: Connection) -> str:
+    """Return what identifies the folder of the snapshot in force; empty before the first."""
+    return meta(connection, "snapshot_id") or ""
 
 
 def index_settings(connection: Connection) -> dict[str, object]:
