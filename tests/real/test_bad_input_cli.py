@@ -28,6 +28,7 @@ def quiet_surroundings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, index: P
     Path("half.yaml").write_text("top_k: [", encoding="utf-8")
     Path("binary.yaml").write_bytes(b"\xff\xfe\x00")
     Path("file").write_text("mine", encoding="utf-8")
+    Path("questions.jsonl").write_text('{"id": "a", "question": "q", "gold": []}', encoding="utf-8")
     Path("known").symlink_to(index)
     write_pages(tmp_path / "docs", {"a.md": PAGE})
 
@@ -61,6 +62,8 @@ BAD = [
       for place in ("", " --index nowhere")),
     ("index docs --index file", 1, "error: "), ("index nowhere", 1, "error: "),
     ("eval none.jsonl --index known", 2, "none.jsonl: cannot be read"),
+    ("eval questions.jsonl --top-k 3", 2, "--top-k"), ("eval questions.jsonl --profiles ,", 2, "--profiles names none"),
+    ("eval questions.jsonl --baseline file", 2, "eval --json"),
     ("pick", 2, "needs a terminal"),
     ("serve --index known", 2, "say what to serve"), ("indexes --drop known", 2, "add --yes"),
 ]  # fmt: skip
@@ -83,8 +86,3 @@ def test_names_that_look_alike_are_documents_of_their_own(cli: Cli) -> None:
     cli("index", "docs", "--index", "index", "--encoder-kind", "none", "-q")
     hits = json.loads(cli("zebra", "--index", "index", "--json", "--top-k", "100").out)["hits"]
     assert {hit["file"] for hit in hits} == {path.name for path in Path("docs").iterdir()}
-
-
-def test_an_index_in_the_folder_of_its_documents_is_none_of_them(cli: Cli) -> None:
-    for _ in range(2):
-        assert "indexed 1 file," in cli("index", "docs", "--index", "docs", "--encoder-kind", "none").out

@@ -9,7 +9,7 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -22,8 +22,7 @@ from tests.program import PROJECT, run_command
 from tests.shelf import write_pages
 
 LASTS = ("serve", "mcp")  # until it is ended
-ADDRESS = re.compile(r"postgresql://\w+@db\.example\.org/notes")
-NEEDS_MORE = ("doctor --llm", "read ranking.md --similar", "pick")  # a language model, vectors, a terminal
+NEEDS_MORE = ("doctor --llm", "read ranking.md --similar", "pick", "postgres")  # a model, vectors, a terminal, a server
 
 
 def examples_of(name: str) -> list[str]:
@@ -74,30 +73,6 @@ def clone(shared_clone: Path) -> Path:
     return shared_clone
 
 
-@pytest.fixture
-def database(request: pytest.FixtureRequest) -> Callable[[str], str]:
-    """Puts a server that runs here, with the roles that are named, into the place of an address in a command."""
-
-    def place(line: str) -> str:
-        if not ADDRESS.search(line):
-            return line
-        import psycopg
-        from psycopg import sql
-
-        address: str = request.getfixturevalue("postgres")
-        with psycopg.connect(address, autocommit=True) as connection:
-            for role in ("indexer", "asker", "sales"):
-                with contextlib.suppress(psycopg.errors.DuplicateObject):
-                    connection.execute(sql.SQL("CREATE ROLE {} LOGIN").format(sql.Identifier(role)))
-            if line.startswith("postgres grant"):
-                connection.execute(
-                    "INSERT INTO hybrid_retrieve.folders (path, prefix, dialect) VALUES ('/docs', '', 'commonmark')"
-                )
-        return ADDRESS.sub(address, line)
-
-    return place
-
-
 def run_as_it_stands(line: str, capfd: pytest.CaptureFixture[str]) -> None:
     words = shlex.split(line, comments=True)
     name = next((word for word in words if not word.startswith("-")), "")
@@ -134,12 +109,10 @@ def interrupt(process: subprocess.Popen[bytes]) -> None:
 
 
 @pytest.mark.parametrize("name", ["", *COMMANDS])
-def test_every_example_of_a_help_page_runs(
-    name: str, clone: Path, database: Callable[[str], str], capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_every_example_of_a_help_page_runs(name: str, clone: Path, capfd: pytest.CaptureFixture[str]) -> None:
     for line in examples_of(name):
         if not line.startswith(NEEDS_MORE):
-            run_as_it_stands(database(line), capfd)
+            run_as_it_stands(line, capfd)
 
 
 def test_every_command_of_the_readme_runs(clone: Path, capfd: pytest.CaptureFixture[str]) -> None:

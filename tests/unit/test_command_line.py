@@ -3,7 +3,6 @@
 import json
 import sys
 from pathlib import Path
-from typing import Any, Literal, get_args, get_origin
 
 import pytest
 
@@ -15,7 +14,6 @@ from retriever.errors import (
     QuestionError,
     name_program,
 )
-from retriever.settings.schema import Setting, list_settings, nest
 from tests.answers import HIT, answer, hit
 from tests.program import Cli, command, environment, in_terminal
 from tests.sample_library import Sample
@@ -60,30 +58,20 @@ def test_what_is_opened(library: Sample, cli: Cli) -> None:
     assert library.opened == [{"docs": ("a", "b"), "index": "i", "profile": "recall", "settings": {}}]
     cli("index", "docs", "--index", "i")
     assert library.opened[1] == {"docs": ("docs",), "index": "i", "profile": "balanced", "settings": {}}
-    cli("index", "docs", "--ignore", "a", "--documents-dialect", "hugo", "--encoder-kind", "none")
-    expected = {"encoder": {"kind": "none"}, "documents": {"ignore": ("a",), "dialect": "hugo"}}
-    assert library.opened[2]["settings"] == expected
 
 
-def sample(setting: Setting) -> tuple[list[str], Any]:
-    """Arguments that set it to another value than its default, and that value."""
-    kind = get_args(setting.type)[0] if get_args(setting.type) else setting.type
-    if setting.type is bool:
-        return [f"--no-{setting.flag[2:]}" if setting.default else setting.flag], not setting.default
-    if get_origin(setting.type) is Literal:
-        value: Any = next(choice for choice in get_args(setting.type) if choice != setting.default)
-        return [setting.flag, value], value
-    if get_origin(setting.type) is tuple:
-        return [setting.flag, "x", setting.flag, "y"], ("x", "y")
-    value = "x" if kind is str else kind(setting.default + 1)
-    return [setting.flag, str(value)], value
-
-
-@pytest.mark.parametrize("setting", list(list_settings()), ids=lambda setting: setting.key)
-def test_every_setting_has_a_flag(library: Sample, setting: Setting, cli: Cli) -> None:
-    arguments, value = sample(setting)
+@pytest.mark.parametrize(
+    ("arguments", "settings"),
+    [
+        (["--vector-top-n", "7"], {"vector_top_n": 7}), (["--rrf-k", "1.5"], {"rrf_k": 1.5}),
+        (["--use-llm"], {"use_llm": True}), (["--no-use-llm"], {"use_llm": False}),
+        (["--llm-model", "3"], {"llm": {"model": "3"}}), (["--rerank-kind", "onnx"], {"rerank": {"kind": "onnx"}}),
+        (["--ignore", "x", "--documents-ignore", "y"], {"documents": {"ignore": ("x", "y")}}),
+    ],
+)  # fmt: skip
+def test_a_flag_sets_its_setting(library: Sample, cli: Cli, arguments: list[str], settings: dict[str, object]) -> None:
     cli(*arguments, "q")
-    assert library.opened[0]["settings"] == nest(setting.path, value)
+    assert library.opened[0]["settings"] == settings
 
 
 # A command line that cannot be meant, and what its one line says.

@@ -20,7 +20,6 @@ from retriever.evaluation.results import (
     read_baseline,
     summarize,
 )
-from tests.program import Cli
 
 TEN_LINES = "".join(f"# s{number}\n" + 9 * "x\n" for number in range(5))
 SECTIONS = Sections(placed.node for file in ("a.md", "b.md") for placed in parse_document(file, TEN_LINES).nodes)
@@ -112,20 +111,3 @@ def test_a_baseline_that_does_not_fit_is_no_pass(tmp_path: Path) -> None:
         list(compare_to_baseline(replace(many(20), systems=()), baseline))
     with pytest.raises(UsageError, match="eval --json"):
         write_baseline(tmp_path / "baseline.json", {"format": 99})
-
-
-@pytest.mark.parametrize(
-    ("arguments", "says"),
-    [
-        (["{questions}", "--top-k", "3"], "--top-k"),
-        (["{questions}", "--profiles", ","], "--profiles names none"),
-        (["{questions}", "--baseline", "{questions}"], "eval --json"),
-        (["missing"], "missing: cannot be read"),
-    ],
-)
-def test_what_cannot_be_meant_is_refused(
-    arguments: list[str], says: str, tmp_path: Path, library: object, cli: Cli
-) -> None:
-    questions = tmp_path / "questions.jsonl"
-    questions.write_text('{"id": "a", "question": "q", "gold": []}\n')
-    assert says in cli("eval", *[argument.format(questions=questions) for argument in arguments], code=2).err

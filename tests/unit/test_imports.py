@@ -6,7 +6,6 @@ import shutil
 import sys
 import tomllib
 from collections.abc import Iterator
-from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -84,18 +83,6 @@ def test_every_package_that_is_imported_is_declared() -> None:
     imported = {module.partition(".")[0] for path in sources() for module in imports(path)}
     foreign = imported - sys.stdlib_module_names - {"", "pageindex", "retriever", "hybrid_retrieve"}
     assert {DISTRIBUTIONS.get(name, name.replace("_", "-")) for name in foreign} - declared == set()
-
-
-def test_no_files_import_one_another_in_a_circle() -> None:
-    """Not even inside functions, which only hides it."""
-    files = {
-        ".".join(path.relative_to(PROJECT).with_suffix("").parts).removesuffix(".__init__"): path for path in sources()
-    }
-    used: dict[str, set[str]] = {}
-    for name, path in files.items():
-        found = {module if module in files else module.rpartition(".")[0] for module in imports(path)}
-        used[name] = found & files.keys() - {name}
-    TopologicalSorter(used).prepare()  # CycleError names a circle
 
 
 LAYERS = {
