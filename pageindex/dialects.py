@@ -59,7 +59,7 @@ _MDX = Dialect(
         rules.read_components,
         rules.indent_freely,
         rules.containers(":"),
-        rules.hide_blocks("import ", "export "),
+        rules.hide_lines("import ", "export ", to_blank=True),
     ),
     hides=(("{/*", "*/}"),),
     components=True,

@@ -15,6 +15,7 @@ from urllib.parse import unquote
 from pageindex.blocks import Inline
 from pageindex.formats import READERS, drop_ending
 from pageindex.outline import github_slug
+from pageindex.rules import find_name
 
 
 class LinkKind(StrEnum):
@@ -67,8 +68,7 @@ def find_links(texts: Iterable[Inline]) -> tuple[tuple[Link, ...], tuple[str, ..
 
 def _read_tag(word: str) -> str:
     """Return the tag that a word behind `#` begins with: letters, digits, `_`, `-` and `/` of any script, no number."""
-    length = next((place for place, sign in enumerate(word) if not (sign.isalnum() or sign in "_-/")), len(word))
-    tag = word[:length].strip("/")
+    tag = find_name(word, "_-/").strip("/")
     return tag if len(tag) <= MAX_TAG_CHARS and any(map(str.isalpha, tag)) else ""
 
 

@@ -8,7 +8,8 @@ Tokens of these rules: `container_open` (`meta` has kind, title, fold), `compone
 """
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from itertools import takewhile
 
 from markdown_it import MarkdownIt
 from markdown_it.ruler import RuleOptionsType
@@ -34,8 +35,8 @@ def split_words(words: str) -> frozenset[str]:
     return frozenset(words.split())
 
 
+LONGEST_FENCE = 20  # of each length the end is looked for once
 MOST_LINES = 100  # of a tag or a comment that goes over several
-MOST_NESTED = 50  # containers in one another
 INTERRUPTS: RuleOptionsType = {"alt": ["paragraph", "reference", "blockquote", "list", "footnote_def"]}
 
 # Elements of HTML: what else stands in angle brackets (`Vec<T>`, `<name>`) is text.
@@ -63,6 +64,15 @@ class PlainAddresses(MarkdownIt):
         return True
 
 
+def find_name(text: str, signs: str) -> str:
+    """Return the letters, digits and other `signs` that a text begins with.
+
+    >>> find_name("py:class: x", ":-")
+    'py:class:'
+    """
+    return "".join(takewhile(lambda sign: sign.isalnum() or sign in signs, text))
+
+
 def line_of(state: StateBlock, line: int) -> str:
     """Return a line of a block parser's text without its indentation."""
     return state.src[state.bMarks[line] + state.tShift[line] : state.eMarks[line]]
@@ -75,11 +85,7 @@ def is_html(text: str, begin: int, end: int, *, closes_later: bool) -> bool:
     if text[begin + 1 : begin + 2] in ("!", "?"):
         return True
     is_closing = text.startswith("/", begin + 1)
-    name = ""
-    for sign in text[begin + 1 + is_closing : min(end, begin + 30)]:
-        if not (sign.isalnum() or sign == "-"):
-            break
-        name += sign.lower()
+    name = find_name(text[begin + 1 + is_closing : min(end, begin + 30)], "-").lower()
     if is_closing or name in UNCLOSED:
         return True
     if name not in HTML_TAGS:  # nobody writes `<name key="value">` of anything else than an element
@@ -107,7 +113,9 @@ def containers(*marks: str) -> Callable[[MarkdownIt], None]:
         named = _read_container(params.strip())
         if named is None or (mark in "`~" and not (params.startswith("{") and named[0] in _PROSE)):
             return False
-        close = _find_fence(state, start, end, fence)
+        close = len(fence) <= LONGEST_FENCE and _find_closing(
+            state, start, end, fence, lambda line: line.startswith(fence) and not line.strip(mark)
+        )
         if not close:
             return False
         if not silent:
@@ -129,28 +137,20 @@ _PROSE = split_words(
 def _read_container(params: str) -> tuple[str, str] | None:
     """Return the kind and the title of `{note} Title`, `note Title`, `note[Title]`, `note | Title`, `note "Title"`."""
     bare = params.removeprefix("{")
-    length = next((place for place, sign in enumerate(bare) if not (sign.isalnum() or sign in "_-:")), len(bare))
-    kind, rest = bare[:length], bare[length:].removeprefix("}").strip()
+    kind = find_name(bare, "_-:")
     if not kind[:1].isalpha():
         return None
-    return kind, rest.removeprefix("|").strip().strip('"').removeprefix("[").removesuffix("]").strip()
+    rest = bare.removeprefix(kind).removeprefix("}").strip().removeprefix("|").strip()
+    return kind, rest.strip('"').removeprefix("[").removesuffix("]").strip()
 
 
-def _find_fence(state: StateBlock, start: int, end: int, fence: str) -> int:
-    """Return the line that closes a container, 0 where none does; those inside of it have a line each, too."""
-    depth = 1
-    for line in range(start + 1, end):
-        text = line_of(state, line)
-        rest = text.lstrip(fence[0])
-        if len(text) - len(rest) != len(fence) and (rest.strip() or len(text) < len(fence)):
-            continue
-        if state.sCount[line] < state.blkIndent and text:
-            return 0
-        depth += 1 if rest.strip() else -1
-        if not depth:
+def _find_closing(state: StateBlock, start: int, end: int, key: str, closes: Callable[[str], bool]) -> int:
+    """Return the line that closes what begins in the line `start`, 0 where none does."""
+    unclosed = state.env.setdefault("unclosed", set())
+    for line in () if (key, end) in unclosed else range(start + 1, end):
+        if closes(line_of(state, line).strip()):
             return line
-        if depth > MOST_NESTED:  # openings that nothing closes: none of them is looked for to the end
-            return 0
+    unclosed.add((key, end))  # not looked for to the end again
     return 0
 
 
@@ -242,35 +242,28 @@ def hide_between(opening: str, closing: str) -> Callable[[MarkdownIt], None]:
     return use
 
 
-def hide_lines(*beginnings: str, kind: str = "hidden_block") -> Callable[[MarkdownIt], None]:
+def hide_lines(*beginnings: str, kind: str = "hidden_block", to_blank: bool = False) -> Callable[[MarkdownIt], None]:
     """Return a plugin that hides lines which begin so; one that begins with a brace has to end with one.
 
     Those of the kind `include` stand for what a program puts in their place, with the indented lines below: they are
-    text, of which nothing is known.
+    text, of which nothing is known. `to_blank` hides the lines down to the next blank one, outside of other blocks:
+    `import`s of MDX.
     """
 
     def read(state: StateBlock, start: int, end: int, silent: bool) -> bool:
         line = line_of(state, start).rstrip()
         if not line.startswith(beginnings) or (line[0] == "{" and line[-1] != "}") or state.is_code_block(start):
             return False
+        if to_blank and (silent or state.level or state.sCount[start]):
+            return False
         close = start + 1
-        while kind == "include" and close < end and state.sCount[close] > state.sCount[start]:
+        while close < end and (
+            not state.isEmpty(close) if to_blank else kind == "include" and state.sCount[close] > state.sCount[start]
+        ):
             close += 1
         return silent or _push_block(state, kind, start, close)
 
     return lambda parser: parser.block.ruler.before("fence", kind, read, INTERRUPTS)
-
-
-def hide_blocks(*beginnings: str) -> Callable[[MarkdownIt], None]:
-    """Return a plugin that hides the lines down to the next blank one where the first begins so: `import`s of MDX."""
-
-    def read(state: StateBlock, start: int, end: int, silent: bool) -> bool:
-        if not state.src.startswith(beginnings, state.bMarks[start]) or state.level or silent:
-            return False
-        close = next((line for line in range(start, end) if state.isEmpty(line)), end)
-        return _push_block(state, "hidden_block", start, close)
-
-    return lambda parser: parser.block.ruler.before("fence", "hidden_paragraph", read)
 
 
 def hide_block_ids(parser: MarkdownIt) -> None:
@@ -324,28 +317,26 @@ _SHOWN_OF_IT = re.compile(
 
 
 def read_components(parser: MarkdownIt) -> None:
-    """Read lines of tags alone as what a page shows of them; what stands below one is Markdown, also if indented.
-
-    A tag that is given a list in lines of its own (`<Options of={[`) is data, as a block of code is.
-    """
+    """Read lines of tags alone as what a page shows of them; what stands below one is Markdown, also if indented."""
 
     def read(state: StateBlock, start: int, end: int, silent: bool) -> bool:
         first = line_of(state, start)
-        if not first.startswith("<") or not (first[1:].lstrip("/")[:1].isupper() or first.startswith(("<>", "</>"))):
+        sign = first.lstrip("</")[:1]
+        if not first.startswith("<") or not (sign.isupper() or sign == ">"):
             return False
-        last = next((line for line in _lines_of_tag(state, start, end) if _ends_tag(state, line)), None)
+        lines = range(start, min(end, start + MOST_LINES))
+        last = next((line for line in lines if line_of(state, line).rstrip().endswith(">")), None)
         if last is None:
             return False
         tags = " ".join(line_of(state, line) for line in range(start, last + 1))
-        is_data = last > start and "[" in tags and "{" in tags.partition("[")[2]
-        if not (is_data or _COMPONENTS.match(tags)):
+        if not _COMPONENTS.match(tags):
             return False
         if silent:
             return True
         shown = " ".join(filter(None, map(show_component, COMPONENT.findall(tags))))
         kind = "text" if tags.rstrip().endswith("/>") else "closing" if tags.startswith("</") else ""
         meta = {"title": shown, "kind": kind}
-        return _push_block(state, "code_block" if is_data else "component", start, last + 1, meta)
+        return _push_block(state, "component", start, last + 1, meta)
 
     parser.block.ruler.before("fence", "component", read, INTERRUPTS)
 
@@ -353,17 +344,6 @@ def read_components(parser: MarkdownIt) -> None:
 def indent_freely(parser: MarkdownIt) -> None:
     """Read indented lines as text, not as code: MDX and the like indent what stands in a tag."""
     parser.disable("code")
-
-
-def _lines_of_tag(state: StateBlock, start: int, end: int) -> Iterator[int]:
-    for line in range(start, min(end, start + MOST_LINES)):
-        yield line
-        if line > start and state.isEmpty(line):
-            return
-
-
-def _ends_tag(state: StateBlock, line: int) -> bool:
-    return line_of(state, line).rstrip().endswith(">")
 
 
 def show_component(tag: str) -> str:
@@ -383,12 +363,8 @@ def read_code_tags(parser: MarkdownIt) -> None:
         if not line_of(state, start).startswith(("{%", "{{")) or not words or words[0] not in ("highlight", "code"):
             return False
         endings = (f"end{words[0]}", f"/{words[0]}", f"/ {words[0]}")
-        unclosed = state.env.setdefault("unclosed", set())
-        for close in () if (words[0], end) in unclosed else range(start + 1, end):
-            if line_of(state, close).strip("{}<>%- \t") in endings:
-                break
-        else:
-            unclosed.add((words[0], end))  # not looked for to the end again
+        close = _find_closing(state, start, end, words[0], lambda line: line.strip("{}<>%- \t") in endings)
+        if not close:
             return False
         if not silent:
             token = state.push("fence", "code", 0)
