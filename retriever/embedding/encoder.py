@@ -321,13 +321,14 @@ class TokenEncoder(ABC):
 # What any model's answer must be before it is used: one finite vector for each text, made a unit vector.
 
 
-def unit_rows(rows: npt.ArrayLike, count: int, source: str) -> FloatMatrix:
+def unit_rows(rows: npt.ArrayLike, count: int, source: str, dimension: int | None = None) -> FloatMatrix:
     """Return the rows at length 1, (count, d) float32.
 
     Args:
         rows: `count` vectors of one length.
         count: how many texts were sent.
         source: names the model in messages.
+        dimension: the length that they must have.
 
     Raises:
         EncoderError: the number of vectors or their lengths are wrong, one of them holds NaN or infinity, or is zero.
@@ -338,6 +339,8 @@ def unit_rows(rows: npt.ArrayLike, count: int, source: str) -> FloatMatrix:
         raise EncoderError(f"{source} gave no vectors of one length: {error}") from error
     if matrix.ndim != 2 or len(matrix) != count or matrix.shape[1] == 0:
         raise EncoderError(f"{source} gave an array of shape {matrix.shape} for {count} texts")
+    if matrix.shape[1] != (dimension or matrix.shape[1]):
+        raise EncoderError(f"{source} gave vectors of {matrix.shape[1]} numbers instead of {dimension}")
     lengths = np.linalg.norm(matrix, axis=1, keepdims=True)
     if not np.isfinite(lengths).all():
         raise EncoderError(f"{source} gave a vector that holds NaN or infinity")
@@ -348,15 +351,8 @@ def unit_rows(rows: npt.ArrayLike, count: int, source: str) -> FloatMatrix:
 
 
 def checked_rows(rows: npt.ArrayLike, count: int, dimension: int) -> FloatMatrix:
-    """Do as `unit_rows` for the output of any encoder, and check the length of the vectors.
-
-    Raises:
-        EncoderError: as there, and for vectors of another length than the encoder says.
-    """
-    unit = unit_rows(rows, count, "the embedding model")
-    if unit.shape[1] != dimension:
-        raise EncoderError(f"the embedding model gave vectors of {unit.shape[1]} numbers instead of {dimension}")
-    return unit
+    """Do as `unit_rows` for the output of any encoder."""
+    return unit_rows(rows, count, "the embedding model", dimension)
 
 
 def fingerprint(parts: Sequence[str | int]) -> str:

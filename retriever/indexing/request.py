@@ -103,8 +103,6 @@ class IndexReport:
     """Files that could not be read, and why."""
     seconds: float
     snapshot: int
-    prefixes: str = ""
-    """What a served embedding model is given before each text, in words; empty for other kinds."""
     model: str = ""
     """Why the multilingual model was chosen, in words; empty where it was not."""
 

@@ -23,7 +23,6 @@ from retriever.embedding.encoder import (
     MULTILINGUAL_MODEL,
     bundled_tokens,
     checked_rows,
-    describe_prefixes,
     measure_foreign,
 )
 from retriever.errors import (
@@ -96,10 +95,7 @@ def update_index(
                 is_anew = is_other_model(connection, encoder)
         was_whole = not text_vectors.pending_count(connection)
         changes = find_changes(connection, request, listings, is_anew=is_anew)
-        # Under another prefix the ids of a folder's nodes are others.
-        prefixes = {folder.prefix for folder in reading.folders(connection)}
-        is_renamed = not prefixes <= {change.folder.prefix for change in changes}
-        has_changed = is_anew or is_renamed or any(change.differing or change.removed for change in changes)
+        has_changed = is_anew or any(change.differing or change.removed for change in changes)
         # A question does not make all vectors anew.
         if (has_changed or not was_whole) and not is_anew and is_other_model(connection, encoder):
             raise EncoderError("another embedding model is behind that name by now; index the documents again")
@@ -144,7 +140,6 @@ def make_report(
         sections=counts.sections,
         chunks=counts.chunks,
         embedded=embedded,
-        prefixes="" if request.encoder else describe_prefixes(request.profile.encoder),
         skipped=reading.skipped(connection),
         seconds=time.perf_counter() - started,
         snapshot=reading.snapshot_number(connection),
@@ -168,10 +163,10 @@ def find_changes(
             raise UsageError(f"{path} holds {inner}, which this index has already", hint=hint)
     new = [StoredFolder(0, path, "", "") for path in listings if path not in {folder.path for folder in stored}]
     found = []
-    for folder in name_folders_apart([*stored, *new]):
-        dialect = choose_dialect(folder, request.profile.documents)
-        known = list_known(connection, folder, is_anew=is_anew or dialect != folder.dialect)
-        folder = replace(folder, dialect=dialect)
+    for old, named in zip([*stored, *new], name_folders_apart([*stored, *new]), strict=True):
+        # Under another prefix the ids of its nodes are others, and in another dialect its documents.
+        folder = replace(named, dialect=choose_dialect(named, request.profile.documents))
+        known = list_known(connection, folder, is_anew=is_anew or folder != old)
         try:
             listed = listings.get(folder.path)
             if listed is None:
@@ -183,7 +178,7 @@ def find_changes(
                 raise DocumentsError(f"{error}; bring it back, or make another index with --index") from error
             # It may come back, so that what is known of it stays, and the report says so.
             reason = Skipped(".", f"the folder is kept as it was: {error}")
-            found.append(FolderChanges(folder, Listing((), (reason,)), unchanged=len(known)))
+            found.append(FolderChanges(old, Listing((), (reason,)), unchanged=len(known)))
         else:
             found.append(detect_changes(folder, known, listed))
     return found

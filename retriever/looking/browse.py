@@ -309,7 +309,7 @@ def measure_unrelated(view: View) -> tuple[float, set[str]]:
     # Most pairs are unrelated: those below the median are so, and unrelated ones above it lie as far from it.
     low, middle = np.quantile(pairs, [0.05, 0.5]).tolist() if len(pairs) else (0.0, 0.0)
     floor = middle + 2 * (middle - low)
-    most = max(FEWEST_FILES, reading.document_count(connection) // 2)
+    most = max(FEWEST_FILES, reading.counts(connection).documents // 2)
     titles = connection.execute(
         "SELECT title FROM nodes GROUP BY title HAVING count(DISTINCT document_key) > ?", (most,)
     )

@@ -289,7 +289,7 @@ def list_indexes() -> tuple[ListedIndex, ...]:
                 continue
             with store.read() as connection:
                 folders = tuple(folder.path for folder in reading.folders(connection))
-                found.append(ListedIndex("", str(store), folders, reading.document_count(connection)))
+                found.append(ListedIndex("", str(store), folders, reading.counts(connection).documents))
         except (RetrieverError, sqlite3.Error) as error:
             found.append(ListedIndex("", str(store), named.get(store, ()), trouble=str(error)))
 

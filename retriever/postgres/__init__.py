@@ -13,11 +13,10 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import ClassVar
 
-from retriever.errors import IndexLockedError, UsageError
+from retriever.errors import UsageError
 from retriever.places.place import Store
 from retriever.postgres.connection import (
     FORM,
-    HOLDERS,
     LOCK,
     DatabaseUrl,
     PostgresConnection,
@@ -72,15 +71,8 @@ class DatabaseStore(Store):
     def write(self, wait_s: float) -> Iterator[Connection]:
         """Yield the connection of the one writer, after `wait_s` seconds at most."""
         with self.read() as connection:
-            from psycopg.errors import LockNotAvailable
-
             connection.execute(f"SET lock_timeout TO {int(1000 * wait_s) or 1}")
-            try:
-                connection.execute(f"SELECT {LOCK.format('')}")
-            except LockNotAvailable as error:
-                holders = ", ".join(f"{user} (process {pid})" for user, pid in connection.execute(HOLDERS))
-                advice = "try again when it has finished; an administrator may end it with pg_terminate_backend"
-                raise IndexLockedError(f"{self.place}: the writer's lock is held by {holders}; {advice}") from error
+            connection.execute(f"SELECT {LOCK.format('')}")
             connection.execute("SET lock_timeout TO 0")
             yield connection
 

@@ -94,10 +94,6 @@ CONNECT_S = 10
 TABLES_FORMAT = 11  # rises with INDEX_FORMAT, and when tables.sql or the rights change
 # The writer holds it: `index` for as long as it runs, workers for a transaction. It ends with its connection.
 LOCK = "pg_advisory{}_lock(CAST(CAST('documents' AS regclass) AS bigint))"
-HOLDERS = (  # any role that may connect can take that lock
-    "SELECT usename, pid FROM pg_locks JOIN pg_stat_activity USING (pid) WHERE locktype = 'advisory' AND granted"
-    " AND datname = current_database() AND objid = CAST('documents' AS regclass) AND objsubid = 1"
-)
 # To compile a statement takes longer than any of ours does. Each reads a few rows, which are in memory or on a disk
 # without a head: by the default costs the planner reads whole tables to join hundreds of rows. A machine that vanishes
 # lets its lock go after a minute; the system's own two hours are for terminals.

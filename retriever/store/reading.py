@@ -201,10 +201,6 @@ def documents(connection: Connection, folder_key: int) -> dict[str, StoredDocume
     return {row[1]: StoredDocument._make(row) for row in rows}
 
 
-def document_count(connection: Connection) -> int:
-    return int(connection.execute("SELECT count(*) FROM documents").fetchone()[0])
-
-
 def unreadable(connection: Connection, folder_key: int) -> dict[str, StoredDocument]:
     """Return the files of a folder that could not be read, by path, with what they looked like then."""
     rows = connection.execute(

@@ -48,20 +48,9 @@ def add_folder(connection: Connection, folder: StoredFolder) -> StoredFolder:
 
 
 def set_place(connection: Connection, folder: StoredFolder) -> None:
-    """Set where a folder is, its dialect and its prefix: where that is another one, the ids of its nodes change too."""
-    (old,) = connection.execute("SELECT prefix FROM folders WHERE folder_key = ?", (folder.key,)).fetchone()
-    row = (folder.path, folder.prefix, folder.dialect, folder.key)
-    connection.execute("UPDATE folders SET path = ?, prefix = ?, dialect = ? WHERE folder_key = ?", row)
-    if old == folder.prefix:
-        return
-    within = "nodes WHERE document_key IN (SELECT document_key FROM documents WHERE folder_key = ?)"
-    for table, columns, condition in (
-        ("links", ("target_id",), f"source_key IN (SELECT node_key FROM {within})"),
-        ("nodes", ("node_id", "parent_id", "holder_id"), within.removeprefix("nodes WHERE ")),
-    ):
-        changes = ", ".join(f"{column} = ? || substr({column}, ?)" for column in columns)
-        values = (folder.prefix, len(old) + 1) * len(columns)
-        connection.execute(f"UPDATE {table} SET {changes} WHERE {condition}", (*values, folder.key))
+    """Set the prefix and the dialect of a folder."""
+    row = (folder.prefix, folder.dialect, folder.key)
+    connection.execute("UPDATE folders SET prefix = ?, dialect = ? WHERE folder_key = ?", row)
 
 
 def insert(connection: Connection, table: str, columns: str, rows: Iterable[Sequence[object]]) -> None:

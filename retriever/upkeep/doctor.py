@@ -214,10 +214,6 @@ def examine_rows(connection: Connection) -> Iterator[Finding]:
     parts = ((counts.documents, "document"), (counts.sections, "section"), (counts.chunks, "chunk"))
     says = ", ".join(pluralize(number, noun) for number, noun in parts)
     yield Finding("index", "rows", "well", says)
-    skipped, remarks = len(reading.skipped(connection)), len(reading.warnings(connection))
-    found = ((counts.broken_links, "broken link"), (skipped, "skipped file"), (remarks, "remark"))
-    if named := ", ".join(pluralize(number, noun) for number, noun in found if number):
-        yield Finding("index", "documents", "note", named, CommandHint("status -v", "to see which, run").render())
 
     fingerprint = reading.meta(connection, "fingerprint") or ""
     if not fingerprint:

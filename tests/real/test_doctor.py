@@ -172,15 +172,6 @@ def test_a_broken_generation_is_made_anew_without_embedding(shelf: Shelf, good: 
     assert_same_answers(shelf, good)
 
 
-def test_what_is_worth_knowing_is_a_note(tmp_path: Path) -> None:
-    shelf = Shelf(tmp_path, {"a.md": "# A\n\n[gone](gone.md)\n"})
-    shelf.update()
-    found = examined(shelf)
-    (note,) = (item for item in found.findings if item.level != "well")
-    assert (note.level, note.name, note.says) == ("note", "documents", "1 broken link")
-    assert note.cure == "to see which, run: python -m retriever status -v"
-
-
 def test_an_index_in_use_is_looked_at_and_not_repaired(shelf: Shelf, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("retriever.upkeep.doctor.WAIT_FOR_WRITER_S", 0.1)
     (shelf.index / "snapshot-1" / "manifest.json").unlink()

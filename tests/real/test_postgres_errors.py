@@ -1,10 +1,8 @@
 """What can be wrong with a database: one clear sentence that says what to do, and nothing is changed."""
 
 from collections.abc import Iterator
-from contextlib import closing
 from pathlib import Path
 
-import psycopg  # noqa: TID253  # these tests are of it
 import pytest
 
 from retriever.api import index_folders, open_retriever
@@ -120,16 +118,6 @@ def test_a_second_writer(index: str) -> None:
     first, second = open_store(index), open_store(index)
     with first.write(0.0), pytest.raises(IndexLockedError, match="try again"), second.write(0.1):
         pass
-
-
-def test_who_holds_the_lock_of_the_writer_is_named(reader: str) -> None:
-    with closing(psycopg.connect(reader)) as connection:
-        connection.execute("SELECT pg_advisory_lock(CAST(CAST('hybrid_retrieve.documents' AS regclass) AS bigint))")
-        with (
-            pytest.raises(IndexLockedError, match=rf"held by reader \(process {connection.info.backend_pid}\)"),
-            open_store(reader.replace("reader@", "writer@")).write(0.1),
-        ):
-            pass
 
 
 @pytest.mark.parametrize(
