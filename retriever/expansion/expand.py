@@ -16,11 +16,13 @@ from time import perf_counter
 from retriever.errors import LanguageModelError, OutOfTimeError, SnapshotError
 from retriever.expansion.follow_up import build_rewriting, carry_words, find_fault, is_follow_up, read_conversation
 from retriever.expansion.prompt import (
+    MOST_TEXTS,
     Grounding,
+    TextPlan,
     WrittenExpansion,
     build_expansion_task,
     build_material,
-    leave_out,
+    choose_texts,
     plan_expansion,
     read_grounding,
 )
@@ -51,17 +53,14 @@ class Expander:
 
         The recorder has the reason where the language model was asked for, and there are none.
         """
-        settings, reason = self._settings, ""
+        settings = self._settings
         follow_up = self._understand(asked.question, request.conversation, open_view, recorder)
         if follow_up is not None:
             asked = replace(asked, question=follow_up.question, follow_up=follow_up)
-        if request.expansion is None and not settings.use_llm:
-            reason = "the language model is switched off: add --use-llm"
-        elif not (settings.rewordings or settings.hyde_variants):
-            reason = "there is nothing to write: rewordings and hyde_variants are 0"
-        if reason:
-            if settings.hyde == "always":
-                recorder.degrade(StageName.EXPAND, reason)
+        is_off = request.expansion is None and not settings.use_llm
+        if is_off and settings.hyde == "always":
+            recorder.degrade(StageName.EXPAND, "the language model is switched off: add --use-llm")
+        if is_off or settings.hyde == "never":
             return asked
         with recorder.stage(StageName.EXPAND) as note:
             usable, report = self._expand(asked.question, request.expansion, open_view, recorder)
@@ -100,7 +99,6 @@ class Expander:
     def _expand(
         self, question: str, expansion: Expansion | None, open_view: OpenView, recorder: Recorder
     ) -> tuple[Expansion, ExpansionReport]:
-        settings = self._settings
         reason, names, grounding = self._look_into_index(question, open_view)
         if reason:
             return Expansion(), ExpansionReport(f"not needed: {reason}", gated=True)
@@ -110,12 +108,12 @@ class Expander:
             try:
                 seconds = recorder.deadline.seconds_for(StageName.EXPAND)
                 abilities = self._generator.abilities or Abilities()
-                settings = leave_out(settings, abilities)
-                if not (settings.rewordings or settings.hyde_variants):
+                texts = choose_texts(self._settings.hyde, abilities)
+                if not (texts.rewordings or texts.passages):
                     what = f"{self._generator.name} writes nothing that helps a search"
                     recorder.notes.append(f"{what}: expansion is off for it; --hyde always forces it")
                     return Expansion(), ExpansionReport("skipped")
-                written = self._generator.write_planned(partial(self._plan, settings, question, grounding, seconds))
+                written = self._generator.write_planned(partial(self._plan, texts, question, grounding, seconds))
             except (OutOfTimeError, LanguageModelError) as error:
                 recorder.degrade(StageName.EXPAND, error)
                 return Expansion(), ExpansionReport("skipped" if isinstance(error, OutOfTimeError) else "failed")
@@ -127,8 +125,8 @@ class Expander:
 
         wanted = replace(  # no more than was asked for
             expansion,
-            rewordings=expansion.rewordings[: settings.rewordings],
-            passages=expansion.passages[: settings.hyde_variants],
+            rewordings=expansion.rewordings[: MOST_TEXTS.rewordings],
+            passages=expansion.passages[: MOST_TEXTS.passages],
         )
         shown = " ".join((*grounding.titles, *grounding.terms))
         usable, dropped = screen(question, wanted, names, shown)
@@ -139,24 +137,21 @@ class Expander:
 
     def _look_into_index(self, question: str, open_view: OpenView) -> tuple[str, tuple[str, ...], Grounding]:
         """Return why the question is searched as it is, or ""; its rare names; and the words of the documents."""
-        gate = self._settings.hyde
-        if gate == "never":
-            return "hyde is never", (), Grounding()
         try:
             with open_view() as view:
                 if not view.number:
                     return "the index is not finished", (), Grounding()
                 names = count_rare_names(question, view)
-                reason = reason_to_skip(question, names, view) if gate == "auto" else ""
+                reason = reason_to_skip(question, names, view) if self._settings.hyde == "auto" else ""
                 return reason, tuple(names), Grounding() if reason else read_grounding(view.connection)
         except SnapshotError:  # the search meets it too, and repairs it
             return "", (), Grounding()
 
-    def _plan(self, settings: Profile, question: str, grounding: Grounding, seconds: float) -> Task[WrittenExpansion]:
+    def _plan(self, texts: TextPlan, question: str, grounding: Grounding, seconds: float) -> Task[WrittenExpansion]:
         """Return what the model can write in its seconds: more would be cut off, and worth nothing."""
         generator = self._generator
         target = min(seconds, generator.stage_s)
-        planned, readable = plan_expansion(settings, question, generator.speed or USUAL, target)
+        planned, readable = plan_expansion(texts, question, generator.speed or USUAL, target)
         task = build_expansion_task(question, grounding, planned)
         room = generator.room(task.instructions, task.max_tokens)
         return replace(task, material=build_material(question, grounding, min(room, readable)), seconds=seconds)

@@ -14,7 +14,6 @@ from retriever.expansion.screening import MAX_TEXT_CHARS
 from retriever.lexical.tokens import tokenize
 from retriever.query import Expansion
 from retriever.served.task import Abilities, Speed, Task, fence_lines, json_line, size
-from retriever.settings.schema import Profile
 from retriever.store.database import Connection
 from retriever.text import cut
 
@@ -77,7 +76,8 @@ class TextPlan:
 
 # The most that is asked for, from everything to the least, where there is no time for more. Small models write passages
 # that help, and rewordings that do not.
-PLANS = (TextPlan(99, 99), TextPlan(99, 1), TextPlan(1, 1), TextPlan(0, 1), TextPlan(0, 1, 160))
+MOST_TEXTS = TextPlan(3, 3)
+PLANS = (MOST_TEXTS, TextPlan(3, 1), TextPlan(1, 1), TextPlan(0, 1), TextPlan(0, 1, 160))
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,19 +175,18 @@ def build_instructions(plan: TextPlan) -> str:
     return _INSTRUCTIONS.format(fence=_FENCE, fields=fields)
 
 
-def leave_out(settings: Profile, abilities: Abilities) -> Profile:
-    """Return the settings without the texts that the model does not write well, unless they are always asked for."""
-    if settings.hyde == "always":
-        return settings
-    rewordings, passages = settings.rewordings * abilities.rewordings, settings.hyde_variants * abilities.passages
-    return replace(settings, rewordings=rewordings, hyde_variants=passages)
+def choose_texts(hyde: str, abilities: Abilities) -> TextPlan:
+    """Return the most texts that are asked for: none that the model does not write well, unless they always are."""
+    if hyde == "always":
+        return MOST_TEXTS
+    return TextPlan(MOST_TEXTS.rewordings * abilities.rewordings, MOST_TEXTS.passages * abilities.passages)
 
 
-def plan_expansion(settings: Profile, question: str, speed: Speed, seconds: float) -> tuple[TextPlan, int]:
+def plan_expansion(wanted: TextPlan, question: str, speed: Speed, seconds: float) -> tuple[TextPlan, int]:
     """Return the plan of as many texts as the model writes in the seconds, and the bytes that it reads beside."""
-    chosen, fixed, written = TextPlan(settings.rewordings, settings.hyde_variants), 0, 0
+    chosen, fixed, written = wanted, 0, 0
     for most in PLANS:
-        rewordings, passages = min(settings.rewordings, most.rewordings), min(settings.hyde_variants, most.passages)
+        rewordings, passages = min(wanted.rewordings, most.rewordings), min(wanted.passages, most.passages)
         planned = TextPlan(rewordings, passages, most.chars)
         if not (rewordings or passages):
             break

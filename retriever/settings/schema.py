@@ -198,8 +198,6 @@ class Profile:
     hyde: Literal["auto", "always", "never"] = setting(
         "auto", "Which questions are expanded; auto: not those that it does not help."
     )
-    rewordings: CountOrNone = setting(3, "How many other wordings of the question the model writes.")
-    hyde_variants: CountOrNone = setting(3, "How many hypothetical passages the model writes.")
     hyde_variant_weight: Share = setting(0.7, "The weight of a hypothetical passage beside the question's 1.")
     entity_boost: Weight = setting(
         0.0, "What a candidate gains after the reranking for each name that the question speaks of."

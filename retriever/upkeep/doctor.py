@@ -134,9 +134,7 @@ def examine_software() -> Iterator[Finding]:
 def examine_models(profile: Profile) -> Iterator[Finding]:
     """Examine the language model that this profile asks, and what scores its candidates one after another."""
     settings = profile.rerank
-    is_asked = profile.use_llm and bool(
-        ((profile.rewordings or profile.hyde_variants) and profile.hyde != "never") or settings.kind in {"auto", "llm"}
-    )
+    is_asked = profile.use_llm and (profile.hyde != "never" or settings.kind in {"auto", "llm"})
     # A profile that needs none has its short answers written by one, if it runs.
     if is_asked or settings.kind == "none":
         yield from examine_language_model(profile)

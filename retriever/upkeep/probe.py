@@ -12,7 +12,7 @@ from retriever.expansion.prompt import (
     Grounding,
     TextPlan,
     build_expansion_task,
-    leave_out,
+    choose_texts,
 )
 from retriever.expansion.screening import FACTUAL_INTENT, find_exact_names, screen
 from retriever.rerank.llm import LlmReranker
@@ -113,10 +113,10 @@ def describe_stages(profile: Profile) -> str:
         abilities = generator.abilities
         if abilities is None:
             return f"{generator.name} was not tried yet: doctor --llm"
-        wanted = leave_out(profile, abilities)
+        texts = choose_texts(profile.hyde, abilities)
         stages = {}
-        if profile.rewordings or profile.hyde_variants:
-            stages["expansion"] = bool(wanted.rewordings or wanted.hyde_variants)
+        if profile.hyde != "never":
+            stages["expansion"] = bool(texts.rewordings or texts.passages)
         if kind in {"auto", "llm"}:
             stages["reranking"] = kind == "llm" or abilities.lists or abilities.odds
         speed = generator.speed or USUAL

@@ -122,8 +122,3 @@ def test_asking_on_the_command_line(shelf: Shelf, ollama: ScriptedServer, cli: C
     assert HELPFUL["queries"][0] in shown
     refused = cli("ask", "--use-llm", "red stamps", *given).err
     assert "searched as it is: not needed: the question has 2 words; --hyde always expands it all the same" in refused
-
-
-def test_an_expansion_with_nothing_to_write_says_so(shelf: Shelf) -> None:
-    nothing = shelf.ask(QUESTION, use_llm=True, rewordings=0, hyde_variants=0, hyde="always", **NEVER_REFRESH)
-    assert list(map(str, nothing.degraded)) == ["expand: there is nothing to write: rewordings and hyde_variants are 0"]

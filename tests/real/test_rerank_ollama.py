@@ -35,7 +35,7 @@ def _alone(monkeypatch: pytest.MonkeyPatch) -> None:
 def ask(shelf: Shelf, ollama: ScriptedServer, **settings: Any) -> Answer:  # noqa: ANN401 - settings of any kind
     llm = {"url": ollama.url, **settings.pop("llm", {})}
     # No passages and rewordings: the reranking alone asks the model.
-    wishes = {"use_llm": True, "rewordings": 0, "hyde_variants": 0, "hyde": "never"}
+    wishes = {"use_llm": True, "hyde": "never"}
     return shelf.ask(
         QUESTION,
         **{**wishes, "llm": llm, "rerank": {"kind": "llm"}, **settings},

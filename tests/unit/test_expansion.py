@@ -7,6 +7,7 @@ import pytest
 from pydantic import ValidationError
 
 from retriever.expansion.prompt import (
+    MOST_TEXTS,
     Grounding,
     TextPlan,
     WrittenExpansion,
@@ -158,12 +159,12 @@ def test_what_a_text_adds_are_its_words_that_the_question_lacks() -> None:
 
 
 def test_a_slow_model_writes_passages_before_rewordings() -> None:
-    slow, _ = plan_expansion(SETTINGS, QUESTION, Speed(60, 12), 8.0)
+    slow, _ = plan_expansion(MOST_TEXTS, QUESTION, Speed(60, 12), 8.0)
     assert slow == TextPlan(0, 1, 160)
 
 
 def test_a_slow_model_writes_a_rewording_where_no_passage_is_wanted() -> None:
-    slow, _ = plan_expansion(replace(SETTINGS, hyde_variants=0), QUESTION, Speed(60, 12), 8.0)
+    slow, _ = plan_expansion(TextPlan(3, 0), QUESTION, Speed(60, 12), 8.0)
     assert slow == TextPlan(1, 0)
 
 
