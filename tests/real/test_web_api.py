@@ -65,21 +65,12 @@ def test_the_api_gives_what_the_command_line_prints(client: httpx.Client, place:
 
 
 @pytest.mark.parametrize(("address", "status", "says"), ADDRESSES)
-def test_every_answer_says_what_to_do_and_has_the_strict_headers(
-    client: httpx.Client, address: str, status: str, says: str
-) -> None:
+def test_every_answer_says_what_to_do(client: httpx.Client, address: str, status: str, says: str) -> None:
     response = client.get(address)
     assert response.status_code == int(status)
     is_json = response.headers["content-type"] == "application/json"
     assert is_json == address.startswith("/api/")
     assert says in (response.json()["error"] if is_json else response.text)
-    policy = response.headers["content-security-policy"]
-    assert policy.startswith("default-src 'none'; ")
-    assert "frame-ancestors 'none'" in policy
-    assert not any(word in policy for word in ("unsafe", "data:"))
-    others = {"x-content-type-options": "nosniff", "referrer-policy": "same-origin", "cache-control": "no-store"}
-    assert others.items() <= dict(response.headers).items()
-    assert "access-control-allow-origin" not in response.headers
 
 
 def test_pictures_below_the_indexed_folders_alone_are_sent(client: httpx.Client, folder: Path) -> None:
@@ -130,19 +121,6 @@ def test_the_question_is_shown_before_the_search_has_ended(index: Path, ollama: 
     assert "<form" not in rest, "the question is sent once"
 
 
-def test_what_fails_after_the_head_is_said_in_the_page(tmp_path: Path) -> None:
-    """A folder that the index has, whose only file is gone when the search looks at it."""
-    index = indexed(tmp_path, {"attic/box.md": "# Box\n\nA stamp.\n", "mail.md": "# Mail\n\nA letter.\n"})
-    with served(index, "--web") as server:
-        server.wait_until_ready()
-        (tmp_path / "docs" / "attic" / "box.md").unlink()
-        page = httpx.get(server.url, params={"question": "a stamp in:attic"}, timeout=30).text
-    assert page.count("<!doctype html>") == page.count("</html>") == 1
-    assert "<h1>Not found</h1>" in page
-    assert "there is no folder or file &#39;attic&#39;" in page
-    assert 'value="a stamp in:attic"' in page, "where it can be corrected"
-
-
 def test_a_section_that_went_after_the_search_is_quoted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     index = indexed(tmp_path, {"box.md": "# Box\n\nA stamp.\n", "mail.md": "# Mail\n\nA letter.\n"})
     search = Retriever.answer
@@ -181,7 +159,5 @@ def test_sentences_come_while_the_model_writes(index: Path, ollama: ScriptedServ
     assert "<s>The Moon" in page
     assert "the name Moon does not stand in" in page
     assert "<i>" not in page
-    assert values["answer"]["writer"] == "llama3.2"
     assert [item["text"] for item in values["answer"]["sentences"]] == [texts[0], texts[2]]
     assert [item["text"] for item in values["answer"]["dropped"]] == [texts[1]]
-    assert values["hits"]
