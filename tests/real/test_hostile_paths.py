@@ -2,17 +2,14 @@
 
 import os
 import socket
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 from urllib.parse import quote
 
 import pytest
 from starlette.testclient import TestClient
 
 from retriever.api import forget_documents, open_retriever
-from retriever.errors import RetrieverError, UsageError
-from retriever.retriever import Retriever
+from retriever.errors import RetrieverError
 from retriever.serving.mcp_server import call_tool
 from retriever.serving.pool import ServedIndex
 from retriever.serving.web.app import make_web_app
@@ -62,47 +59,29 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return place
 
 
-@pytest.fixture(scope="module")
-def retriever(place: Path) -> Iterator[Retriever]:
-    with open_retriever(index=place / "index") as opened:
-        yield opened
-
-
 def test_no_file_of_the_index_holds_what_is_outside(place: Path) -> None:
     for path in (place / "index").rglob("*"):
         assert not path.is_file() or SECRET.encode() not in path.read_bytes()
 
 
+def check(said: object) -> None:
+    assert not [word for word in (SECRET, "root:", "PATH=", "SQLite format", "bug") if word in str(said)]
+
+
 @pytest.mark.parametrize("payload", PAYLOADS, ids=range(len(PAYLOADS)))
-def test_nothing_from_outside_comes(place: Path, retriever: Retriever, payload: str, cli: Cli) -> None:
+def test_nothing_from_outside_comes(place: Path, payload: str, cli: Cli) -> None:
     reference = payload.replace("{place}", str(place)).replace("{{", "{").replace("}}", "}")
-    said = [_of(lambda: retriever.read(reference).text), _of(lambda: retriever.tree(reference))]
-    for command in ("read", "forget"):
-        printed = cli(command, "--index", place / "index", "--", reference, code=range(3))
-        assert not printed.out or printed.out.startswith("# Page") or reference in {".", "/", "", "../"}
-        said += printed
-    for text in said:
-        assert SECRET not in text
-        assert "root:" not in text
-        assert "bug" not in text
-    assert retriever.status().index.documents == 2
-
-
-def _of(call: Any) -> str:  # noqa: ANN401 - any of the calls above
-    try:
-        return str(call())
-    except UsageError as error:
-        return str(error)
+    for command in ("read", "tree", "forget"):
+        check(cli(command, "--index", place / "index", "--", reference, code=range(3)))
+    with open_retriever(index=place / "index") as retriever:
+        assert retriever.status().index.documents == 2
 
 
 @pytest.mark.parametrize("tool", ["read", "outline", "related"])
 def test_nor_over_mcp(place: Path, tool: str) -> None:
     with ServedIndex(index=str(place / "index")) as library:
         for payload in PAYLOADS:
-            said = str(call_tool(library, tool, {"place": payload.replace("{place}", str(place))}))
-            assert SECRET not in said
-            assert "root:" not in said
-            assert "bug" not in said
+            check(call_tool(library, tool, {"place": payload.replace("{place}", str(place))}))
 
 
 def test_nor_over_http(place: Path) -> None:
@@ -114,8 +93,7 @@ def test_nor_over_http(place: Path) -> None:
             for path in ("/api/node", "/api/tree", "/node"):
                 answer = app.get(f"{path}?reference={quote(reference, safe='')}")
                 assert answer.status_code in {200, 400, 404, 414, 422}, (payload, answer.status_code)
-                assert SECRET not in answer.text
-                assert "root:" not in answer.text
+                check(answer.text)
 
 
 def test_a_file_that_was_forgotten_is_a_document_of_the_index(place: Path) -> None:

