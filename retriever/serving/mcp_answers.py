@@ -7,8 +7,11 @@ or a fence.
 
 import math
 from collections.abc import Sequence
+from pathlib import PurePosixPath
+from textwrap import wrap
 from typing import TYPE_CHECKING
 
+from pageindex.node import NodeKind
 from retriever.display.phrases import (
     CITATION_STATES,
     VERDICTS,
@@ -21,6 +24,7 @@ from retriever.display.phrases import (
 from retriever.text import cut
 
 if TYPE_CHECKING:
+    from pageindex.tree import DocumentTree
     from retriever.looking.browse import CitedNode, Excerpt, Relations
     from retriever.types import Answer, CitationState, Hit, ShortAnswer
 
@@ -136,6 +140,16 @@ def write_outline(views: Sequence[Sequence[str]], cursor: int, max_tokens: int) 
     if end >= len(lines):
         return quote(head, text)
     return quote(head, text, f"{len(lines) - end:,} more lines: give a place below, or {GO_ON.format(end)}")
+
+
+def list_files(tree: "DocumentTree", top: str | None) -> list[str]:
+    """Return each folder below a node, and the names of its files in lines as long as others."""
+    lines = []
+    for folder in (node for node in tree.walk(top) if node.kind is NodeKind.FOLDER):
+        files = [child for child in tree.children(folder.id) if child.kind is NodeKind.FILE]
+        names = ", ".join(PurePosixPath(file.path).stem for file in files)
+        lines += [f"{folder.id} ({pluralize(len(files), 'file')})", *wrap(names, LINE_CHARS)]
+    return lines
 
 
 def write_related(found: "Relations", max_tokens: int) -> str:

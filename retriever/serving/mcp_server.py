@@ -32,6 +32,7 @@ from retriever.query import AskRequest, Scope
 from retriever.serving.mcp_answers import (
     MAX_RELATED,
     estimate_tokens,
+    list_files,
     write_answer,
     write_excerpt,
     write_hits,
@@ -143,14 +144,14 @@ class OutlineTool(Tool):
     """Show the folders, files and headings, in as much detail as fits."""
 
     place: str = Field(default="", description="A folder, file or citation to look below.")
-    depth: int = Field(default=0, description="How many levels; by default as many as fit.", ge=0, le=20)
     max_tokens: MaxTokens = 800
     cursor: Cursor = 0
 
     def answer(self, served: ServedIndex) -> str:
         with served.open().view() as view:
             tree, top = load_tree_at(view.connection, self.place)
-        views = [tree.pretty(top, depth).split("\n") for depth in ([self.depth] if self.depth else [3, 2, 1])]
+        views = [tree.pretty(top, depth).split("\n") for depth in (4, 3, 2, 1)]
+        views.append(list_files(tree, top) or views[-1])
         return write_outline(views, self.cursor, self.max_tokens)
 
 

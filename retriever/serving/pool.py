@@ -4,6 +4,7 @@ import contextlib
 import logging
 import threading
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import PurePath
 from typing import Any, TypeVar
 
@@ -38,33 +39,18 @@ OPENING_SECONDS = 40.0
 STOP_SECONDS = 3.0
 
 
+@dataclass(eq=False)
 class ServedIndex(Closing):
-    """One index under every profile that clients may name, each opened when it is first asked for.
+    """One index under every profile that clients may name, each opened when it is first asked for."""
 
-    Args:
-        docs: folders to index when the index is first opened.
-        index: where it is; None as everywhere.
-        profile: for clients that name none.
-        settings: for all of them.
-        wait_s: how long a client waits for documents that are indexed for the first time.
-        about: what the user says of the documents, in a line, for `describe`.
-    """
+    docs: Sequence[str] = ()  # folders to index when the index is first opened
+    index: "str | Store | None" = None  # where it is; None as everywhere
+    profile: str = DEFAULT_PROFILE  # for clients that name none
+    settings: Mapping[str, Any] = field(default_factory=dict)  # for all of them
+    wait_s: float = OPENING_SECONDS  # how long a client waits for documents that are indexed for the first time
+    about: str = ""  # what the user says of the documents, in a line, for `describe`
 
-    def __init__(
-        self,
-        docs: Sequence[str] = (),
-        index: "str | Store | None" = None,
-        profile: str = DEFAULT_PROFILE,
-        settings: Mapping[str, Any] | None = None,
-        wait_s: float = OPENING_SECONDS,
-        about: str = "",
-    ) -> None:
-        self.profile = profile
-        self._about = about
-        self._docs = docs
-        self._index = index
-        self._settings = dict(settings or {})
-        self._wait_s = wait_s
+    def __post_init__(self) -> None:
         # By profile and settings; those are few, so each stays open, with some 16 MB.
         self._opened: dict[str, Retriever] = {}
         self._lock = threading.Lock()
@@ -83,13 +69,13 @@ class ServedIndex(Closing):
         if profile and profile != self.profile and profile not in profile_names():
             raise UsageError(f"there is no profile {profile!r}; there are: {', '.join(profile_names())}")
         with self._lock:
-            if self._docs and self._indexing is None:
-                request = index_request(self._docs, self._index, self.profile, self._settings)
+            if self.docs and self._indexing is None:
+                request = index_request(self.docs, self.index, self.profile, self.settings)
                 # From now on it is the same place, even if another index is used elsewhere.
-                self._index = request.store
+                self.index = request.store
                 self._start_indexing(request)
             indexing = self._indexing
-        if indexing is not None and not indexing.can_answer.wait(self._wait_s if wait_s is None else wait_s):
+        if indexing is not None and not indexing.can_answer.wait(self.wait_s if wait_s is None else wait_s):
             raise NotReadyError(f"the documents are being read{self.progress}; ask again in a moment")
         with self._lock:
             if indexing is not None and indexing.failure is not None:
@@ -101,11 +87,11 @@ class ServedIndex(Closing):
             return self._opened[key]
 
     def _open(self, profile: str, settings: Mapping[str, Any]) -> Retriever:
-        given = merge(self._settings, settings)
-        if self._settings.get("use_llm") is False:  # whatever a client asks for
+        given = merge(self.settings, settings)
+        if self.settings.get("use_llm") is False:  # whatever a client asks for
             given["use_llm"] = False
-        request = index_request((), self._index, profile, given)
-        self._index = request.store
+        request = index_request((), self.index, profile, given)
+        self.index = request.store
         retriever = Retriever(request, profile)
         with retriever.view() as view:
             # The texts that wait in a database are for workers, or for `index`: there may be other servers.
@@ -120,7 +106,7 @@ class ServedIndex(Closing):
 
     def has_llm(self) -> bool:
         """Return whether the language model of its profile runs, and may be asked."""
-        profile = load_profile(self.profile, self._settings)
+        profile = load_profile(self.profile, self.settings)
         with contextlib.suppress(LanguageModelError):
             if profile.answer.kind != "extractive":
                 Generator(profile.llm, allow_remote=profile.allow_remote).look_up()
@@ -148,16 +134,16 @@ class ServedIndex(Closing):
     def describe(self) -> str:
         """Describe what is indexed, in a few lines for an agent; open and index nothing but index.sqlite."""
         try:
-            place = find_index(self._index, tuple(map(absolute, self._docs)))
+            place = find_index(self.index, tuple(map(absolute, self.docs)))
             with place.read() as connection, read_transaction(connection):
                 overview = read_overview(connection, read_named_folders(place))
         except RetrieverError:  # there is none yet, or none that can be used: the first call says what to do
             overview = None
         if overview is not None and overview.documents:
-            return write_overview(overview, self._about)
-        names = ", ".join(code(PurePath(folder).name) for folder in self._docs)
+            return write_overview(overview, self.about)
+        names = ", ".join(code(PurePath(folder).name) for folder in self.docs)
         waiting = f"The first call indexes {names}." if names else ""
-        return "\n".join(filter(None, [waiting, f"About them: {self._about}" if self._about else ""]))
+        return "\n".join(filter(None, [waiting, f"About them: {self.about}" if self.about else ""]))
 
     def close(self) -> None:
         """Close everything that was opened."""

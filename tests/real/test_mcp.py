@@ -23,7 +23,7 @@ from retriever.serving.pool import ServedIndex
 from tests.program import command, environment
 from tests.real.scripted_server import Asked, ScriptedServer
 from tests.real.served import HOSTILE, LONG, PAGES, index_pages, indexed, mcp_request, served
-from tests.shelf import write_pages
+from tests.shelf import WORDS_ALONE, write_pages
 
 Mode = Literal["auto", "legacy"]
 
@@ -165,12 +165,20 @@ def test_every_answer_stays_below_its_limit(library: ServedIndex) -> None:
             ("search", {"question": "tomatoes and letters", "top_k": 10}),
             ("read", {"place": "long.md"}),
             ("answer", {"question": "what pays for a letter?"}),
-            ("outline", {"depth": 9}),
+            ("outline", {}),
             ("related", {"place": "mail.md#mail"}),
         ):
             result = ask(library, name, **arguments, max_tokens=most)
             assert not result.is_error, text_of(result)
             assert estimate_tokens(text_of(result)) <= most, (name, most)
+
+
+def test_an_outline_names_every_file_of_a_large_folder(tmp_path: Path) -> None:
+    notes = {f"note-{number}.md": f"# Of {number}\n\nWords.\n" for number in range(135)}
+    with ServedIndex(index=str(indexed(tmp_path, notes, WORDS_ALONE))) as library:
+        outline = text_of(ask(library, "outline"))
+    assert set(re.findall(r"note-\d+", outline)) == {name.removesuffix(".md") for name in notes}
+    assert estimate_tokens(outline) <= 800
 
 
 @pytest.mark.parametrize(

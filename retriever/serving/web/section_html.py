@@ -392,7 +392,7 @@ class _Writer:
 MAX_PICTURE_BYTES = 3_500_000
 MEASURED_BYTES = 65_536  # the first ones, which hold a picture's size
 # Where notes keep what is embedded by its name alone, beside the note or in a folder above it.
-EMBED_FOLDERS = ("", "attachments", "assets", "images", "img", "media", "files", "_attachments", "Attachments")
+EMBED_FOLDERS = (".", "attachments", "assets", "images", "img", "media", "files", "_attachments", "Attachments")
 
 
 def read_picture(folder: str, path: str, access: FolderAccess) -> tuple[bytes, str]:
@@ -438,12 +438,10 @@ def locate_picture(folder: str, document: str, source: str, *, by_name: bool) ->
         return ""
     above = document.split("/")[:-1]
     places = [([], source)] if source.startswith("/") else [(above, source)]
-    if by_name and not source.startswith("/"):
+    if by_name:
         # As Obsidian finds it: in the folder for attachments nearest to the note.
-        nearest_first = [above[:depth] for depth in range(len(above), -1, -1)]
+        nearest_first = (above[:depth] for depth in range(len(above), -1, -1))
         places += [(folders, f"{name}/{source}") for folders in nearest_first for name in EMBED_FOLDERS]
-    for folders, name in places:
-        path = join_path(folders, name)
-        if path and os.path.isfile(os.path.join(folder, path)):  # noqa: PTH113, PTH118 - up to thirty for one picture
-            return path
-    return ""
+    paths = (join_path(folders, name) for folders, name in places)
+    found = (path for path in paths if path and os.path.isfile(f"{folder}/{path}"))  # noqa: PTH113 - up to thirty times
+    return next(found, "")
