@@ -12,10 +12,6 @@ from retriever.command_line.console import Console
 from retriever.command_line.options import ExitCode, Opening
 from retriever.settings.layers import load_profile
 
-about_option = click.option(
-    "--about", default="", metavar="TEXT", help="What your documents are about, in a line: agents are told it."
-)
-
 
 @options.command(
     "serve --web --open --docs docs",
@@ -39,7 +35,6 @@ about_option = click.option(
     help="Holds the bearer token that every request must carry; written when it does not exist. Needed with a --host "
     "that other machines can reach.",
 )
-@about_option
 @click.option("--open", "opens", is_flag=True, help="Open the web page in your browser.")
 @options.docs
 @options.index
@@ -51,7 +46,6 @@ def serve(
     host: str,
     port: int,
     token_file: str | None,
-    about: str,
     *,
     mcp: bool,
     web: bool,
@@ -75,7 +69,7 @@ def serve(
     token = http.open_token(Path(token_file).expanduser()) if token_file else ""
     http.check_host(host, token)
     load_profile(opening.profile, opening.settings)  # mistakes in it are named now, not when somebody asks
-    with http.listen(host, port) as listener, ServedIndex(*opening.arguments, about=about) as served:
+    with http.listen(host, port) as listener, ServedIndex(*opening.arguments) as served:
         address = ServerAddress(host, listener.getsockname()[1], token)
         served.begin()
         if mcp:
@@ -92,16 +86,15 @@ def serve(
 
 
 @options.command(
-    'mcp --docs docs --about "How our team works"',
+    "mcp --docs docs",
     "mcp --profile recall",
     settings=(),
 )
-@about_option
 @options.docs
 @options.index
 @options.profile
 @options.no_llm
-def mcp(console: Console, opening: Opening, about: str) -> ExitCode:
+def mcp(console: Console, opening: Opening) -> ExitCode:
     """Serve the agent that started this command, by MCP over standard input and output, until it closes them.
 
     It belongs in the configuration of an editor or a coding agent, not in a terminal.
@@ -110,7 +103,7 @@ def mcp(console: Console, opening: Opening, about: str) -> ExitCode:
     from retriever.serving.pool import ServedIndex
 
     load_profile(opening.profile, opening.settings)  # mistakes in it are named now, not when somebody asks
-    with ServedIndex(*opening.arguments, about=about) as served:
+    with ServedIndex(*opening.arguments) as served:
         if opening.docs:
             served.begin()
         serve_stdio(DocumentServer(served))

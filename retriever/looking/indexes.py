@@ -155,14 +155,19 @@ def resolve_name(named: str | Path | Store, *, is_asked: bool) -> Store:
 
     Raises:
         NoIndexError: there is no index of that name to be asked.
+        UsageError: there are several.
     """
     store, text = open_store(named), str(named)
     if store.exists() or text.startswith((".", "/", "~")):
         return store
     known = list_indexes()
     meant = [index for index in known if text in {index.name, Path(index.path).name}]
-    if meant:
-        return meant[0].store
+    similar = meant or [index for index in known if Path(index.name).name == text]
+    if len(similar) > 1:
+        names = ", ".join(index.name for index in similar)
+        raise UsageError(f"{text} may be any of the indexes {names}; name one of them")
+    if similar:
+        return similar[0].store
     if is_asked and known and "/" not in text and not store.folder.exists():  # a name, with a typo perhaps
         raise NoIndexError(f"there is no index {text}{suggest_among([index.name for index in known], text)}")
     return store
@@ -293,15 +298,16 @@ def list_indexes() -> tuple[ListedIndex, ...]:
         except (RetrieverError, sqlite3.Error) as error:
             found.append(ListedIndex("", str(store), named.get(store, ()), trouble=str(error)))
 
-    # By the names of its folders where no other index has the same; one that was placed by its path.
-    def name(index: ListedIndex) -> str:
+    # By its folder's name, with the one above where that distinguishes it; one that was placed by its path.
+    def name(index: ListedIndex, length: int) -> str:
         if not is_own(index.store):
             return index.path
-        return "+".join(Path(folder).name or "root" for folder in sorted(index.folders))
+        tails = ["/".join(Path(folder).parts[1:][-length:]) or "root" for folder in sorted(index.folders)]
+        return "+".join(tails) or Path(index.path).name
 
-    counts = Counter(map(name, found))
-    names = [name(index) if counts[name(index)] == 1 else "" for index in found]
-    listed = (replace(index, name=own or Path(index.path).name) for index, own in zip(found, names, strict=True))
+    counts = Counter(own for index in found for own in {name(index, 1), name(index, 2)})
+    names = [next((name(item, length) for length in (1, 2) if counts[name(item, length)] == 1), "") for item in found]
+    listed = (replace(item, name=own or Path(item.path).name) for item, own in zip(found, names, strict=True))
     return tuple(sorted(listed, key=lambda index: index.name))
 
 

@@ -274,27 +274,18 @@ def _describe_folder(folder: StoredFolder, path: str, documents: list[_Document]
     return FolderOverview(f"{folder.prefix}{path or '/'}", name, len(inside), sections, cut(about, LINE_CHARS))
 
 
-def write_overview(overview: Overview, about: str) -> str:
-    """Return the overview as Markdown for a language model; whole lines, at most about `MAX_CHARS` characters.
-
-    Args:
-        overview: of an index.
-        about: what the user says of it, before everything else; may be empty.
-    """
+def write_overview(overview: Overview) -> str:
+    """Return the overview as Markdown for a language model; whole lines, at most about `MAX_CHARS` characters."""
     held = f"{pluralize(overview.documents, 'file')}, {pluralize(overview.sections, 'section')}"
     lines = [f"Indexed: {held}. What stands in code spans is quoted from the documents."]
-    lines += [cut(f"About them: {' '.join(about.split())}", MAX_CHARS // 2)] if about.strip() else []
     for folder in overview.folders:
         lines.append(f"- {_folder_line(folder)}")
         lines += [f"  - {_folder_line(inner)}" for inner in folder.below]
     if overview.titles:
-        lines.append(f"Titles: {', '.join(map(code, overview.titles))}")
-    kept, length = list[str](), 0
-    for line in lines:
-        length += len(line) + 1
-        if length <= MAX_CHARS or not kept:
-            kept.append(line)
-    return "\n".join(kept)
+        lines.insert(1, f"Titles: {', '.join(map(code, overview.titles))}")
+    while len("\n".join(lines)) > MAX_CHARS:
+        lines.pop()
+    return "\n".join(lines)
 
 
 def _folder_line(folder: FolderOverview) -> str:

@@ -48,7 +48,6 @@ class ServedIndex(Closing):
     profile: str = DEFAULT_PROFILE  # for clients that name none
     settings: Mapping[str, Any] = field(default_factory=dict)  # for all of them
     wait_s: float = OPENING_SECONDS  # how long a client waits for documents that are indexed for the first time
-    about: str = ""  # what the user says of the documents, in a line, for `describe`
 
     def __post_init__(self) -> None:
         # By profile and settings; those are few, so each stays open, with some 16 MB.
@@ -138,12 +137,9 @@ class ServedIndex(Closing):
             with place.read() as connection, read_transaction(connection):
                 overview = read_overview(connection, read_named_folders(place))
         except RetrieverError:  # there is none yet, or none that can be used: the first call says what to do
-            overview = None
-        if overview is not None and overview.documents:
-            return write_overview(overview, self.about)
-        names = ", ".join(code(PurePath(folder).name) for folder in self.docs)
-        waiting = f"The first call indexes {names}." if names else ""
-        return "\n".join(filter(None, [waiting, f"About them: {self.about}" if self.about else ""]))
+            names = ", ".join(code(PurePath(folder).name) for folder in self.docs)
+            return f"The first call indexes {names}." if names else ""
+        return write_overview(overview)
 
     def close(self) -> None:
         """Close everything that was opened."""

@@ -77,12 +77,11 @@ def play(server: StdioServerParameters | str, mode: Mode) -> str:
 
 
 def test_a_session_over_standard_streams_and_its_instructions(index: Path) -> None:
-    program, *arguments = command("mcp", "--index", index, "--about", "What the gardener knows.")
+    program, *arguments = command("mcp", "--index", index)
     said = play(StdioServerParameters(command=program, args=arguments, env=environment()), "auto")
     assert said.startswith(INSTRUCTIONS)
-    assert "About them: What the gardener knows." in said
     assert "- `docs` (5 files)\n  - `garden/` (2 files)" in said
-    assert "Titles: `Tomatoes`, " in said, "the one that another file links to comes first"
+    assert "\nTitles: `Tomatoes`, " in said, "the one that another file links to comes first"
 
 
 def test_sessions_over_http_and_of_a_database(postgres: str, tmp_path: Path) -> None:

@@ -58,8 +58,6 @@ def test_the_api_gives_what_the_command_line_prints(client: httpx.Client, place:
     assert found["trace"]["rankings"] == said["trace"]["rankings"]
     node = client.get("/api/node", params={"reference": "mail.md#mail/stamps"}).json()
     assert node == printed(cli, "read", "mail.md#mail/stamps", "--index", str(place))
-    similar = client.get("/api/similar", params={"reference": "mail.md", "count": "2"}).json()
-    assert similar == printed(cli, "read", "mail.md", "--similar", "2", "--index", str(place))
     tree = client.get("/api/tree", params={"reference": "garden", "depth": "2"}).json()
     assert tree["nodes"] == printed(cli, "tree", "garden", "--depth", "2", "--index", str(place))["nodes"]
 

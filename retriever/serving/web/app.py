@@ -70,8 +70,6 @@ class AsciiJson(JSONResponse):
 
 # The JSON API: the arguments of a call at each address, which answer it in a thread, or raise RetrieverError.
 
-MAX_SIMILAR = 1_000
-
 
 class SearchCall(AskArguments):
     """The sections that answer a question."""
@@ -118,17 +116,6 @@ class NodeCall(Arguments):
         return dict(dump(library.open().read(self.reference)))
 
 
-class SimilarCall(Arguments):
-    """The sections that are near in meaning."""
-
-    reference: Text
-    count: int = Field(10, ge=1, le=MAX_SIMILAR)
-    same_file: bool = False
-
-    def answer(self, library: ServedIndex) -> dict[str, Any]:
-        return dict(dump(library.open().similar(self.reference, self.count, same_file=self.same_file)))
-
-
 API: Mapping[str, type[Any]] = {
-    "search": SearchCall, "answer": AnswerCall, "tree": TreeCall, "node": NodeCall, "similar": SimilarCall,
+    "search": SearchCall, "answer": AnswerCall, "tree": TreeCall, "node": NodeCall,
 }  # fmt: skip
