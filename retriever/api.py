@@ -9,7 +9,6 @@
 Every function raises a RetrieverError (retriever/errors.py) that says what to do.
 """
 
-import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -126,17 +125,16 @@ def watch_folders(
     from retriever.indexing.update import follow_folders
 
     request = index_request(docs, index, profile, settings, everything=everything)
-    place = str(request.store)
     update = partial(
         index_folders,
-        index=place,
+        index=str(request.store),
         profile=profile,
         settings=settings,
         progress=progress,
         everything=everything,
         enqueue=enqueue,
     )
-    return follow_folders(request.docs, f"{place}{os.sep}", update)
+    return follow_folders(request.docs, update)
 
 
 def forget_documents(

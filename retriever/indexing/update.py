@@ -6,7 +6,6 @@ they are embedded, a batch at a time: an interruption loses a few seconds of wor
 """
 
 import contextlib
-import os
 import shlex
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -15,7 +14,7 @@ from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
-from pageindex.corpus import Listing, Skipped, UnreadableDocumentError, read_document
+from pageindex.corpus import CorpusError, Listing, Skipped, UnreadableDocumentError, list_files, read_document
 from pageindex.document import Document, parse_document
 from retriever.embedding import bundled_encoder, open_encoder
 from retriever.embedding.encoder import (
@@ -361,98 +360,58 @@ def embed_texts(connection: Connection, encoder: Encoder, texts: Mapping[bytes, 
         renew_background(connection, encoder)
 
 
-# An index that follows its folders, save by save. The system's notice of a change is only a reason to look, so a file
-# that is ignored, or saved under another name and renamed, is never mistaken for a document.
+# An index that follows its folders, save by save. They are listed in turn, as `index` lists them: no file system fails
+# to report a change, and a file that is ignored, or saved under another name, is never mistaken for a document.
 
-SETTLED_MS = 300  # the saves of an editor, or a branch switch, are over when nothing has changed for this long
-LONGEST_BURST_MS = 10_000  # where files never stop changing, the index follows after this long
-LOOK_MS = 500  # how often the folders are compared with those that are watched: one that is made again is another
+LOOK_S = 0.5
+IDLE_SHARE = 20  # times as long as a look takes is waited until the next: 5 % of a core for the largest folders
+MOST_WAITS = 20  # looks after which a folder that never stops changing is indexed all the same
 RETRY_S = 10.0  # a failed run is tried again after this long, or when something changes
 
 
 def follow_folders(
-    folders: Sequence[Path], index: str, update: Callable[[Sequence[Path]], IndexReport]
+    folders: Sequence[Path], update: Callable[[Sequence[Path]], IndexReport]
 ) -> Iterator[IndexReport | RetrieverError]:
     """Index at once, then after every change.
 
     Args:
         folders: absolute.
-        index: where the paths of the index begin; what is written there is no change.
         update: indexes these folders, or all that the index has.
 
     Yields:
         Each run that changed something, and each later failure, which is tried again; one that repeats itself once.
     """
+    done = seen = look_at(folders)
     last = update(folders)
     yield last
-    failed, retry_at = "", 0.0
-    for is_notified in wait_for_changes(folders, index):
-        if not is_notified and (not failed or time.monotonic() < retry_at):
-            continue
-        try:
-            report = update(())
-        except RetrieverError as error:
-            if str(error) != failed:
-                yield error
-            failed, retry_at = str(error), time.monotonic() + RETRY_S
-        else:
-            failed = ""
-            if report.added or report.changed or report.removed or report.skipped != last.skipped:
-                yield report
-            last = report
-
-
-def wait_for_changes(folders: Sequence[Path], index: str) -> Iterator[bool]:
-    """Yield every LOOK_MS at the latest: whether something may have changed meanwhile."""
-    from watchfiles import watch  # 60 ms, where something is watched
-
+    failed, retry_at, waits = "", 0.0, 0
     while True:
-        is_notified = True  # something may have changed before the watching began
-        try:
-            with hold_folders(folders) as watched:
-                for changes in watch(
-                    *(folder for folder, inode in zip(folders, watched, strict=True) if inode),
-                    watch_filter=lambda _, path: not path.startswith(index),
-                    step=SETTLED_MS,
-                    debounce=LONGEST_BURST_MS,
-                    rust_timeout=LOOK_MS,
-                    yield_on_timeout=True,
-                    ignore_permission_denied=True,
-                ):
-                    yield is_notified or bool(changes)
-                    is_notified = False
-                    if watched != [read_inode(folder) for folder in folders]:
-                        break
-        except FileNotFoundError:  # it went away just now
-            continue
-        except OSError as error:
-            raise DocumentsError(
-                f"the folders cannot be watched: {error}; with WATCHFILES_FORCE_POLLING=1 they are looked at in turn"
-            ) from error
-
-
-@contextlib.contextmanager
-def hold_folders(folders: Sequence[Path]) -> Iterator[list[int]]:
-    """Keep folders open, and give their inode numbers: a folder made again gets no number of one that is open.
-
-    0 stands for a folder that cannot be opened. The number of a deleted folder is free for the next, and a watcher does
-    not always hear of a deletion that came while it began to watch.
-    """
-    with contextlib.ExitStack() as opened:
-        inodes = []
-        for folder in folders:
-            inode = read_inode(folder)
+        began, before = time.monotonic(), seen
+        seen = look_at(folders)
+        took = time.monotonic() - began
+        waits = waits + 1 if seen != done else 0
+        # The saves of an editor, or a branch switch, are over when two looks are the same.
+        is_due = seen != done and (seen == before or waits > MOST_WAITS)
+        if is_due or (failed and began >= retry_at):
+            done, waits = seen, 0
             try:
-                opened.enter_context(os.scandir(folder))
-            except OSError:
-                inode = 0
-            inodes.append(inode)
-        yield inodes
+                report = update(())
+            except RetrieverError as error:
+                if str(error) != failed:
+                    yield error
+                failed, retry_at = str(error), time.monotonic() + RETRY_S
+            else:
+                failed = ""
+                if report.added or report.changed or report.removed or report.skipped != last.skipped:
+                    yield report
+                last = report
+        time.sleep(max(LOOK_S, IDLE_SHARE * took))
 
 
-def read_inode(folder: Path) -> int:
-    """Return the number that distinguishes a folder from another one under its name; 0 where there is none."""
-    try:
-        return folder.stat().st_ino
-    except OSError:
-        return 0
+def look_at(folders: Sequence[Path]) -> list[Listing]:
+    """List the documents of the folders that can be listed."""
+    found = []
+    for folder in folders:
+        with contextlib.suppress(CorpusError):
+            found.append(list_files(folder))
+    return found

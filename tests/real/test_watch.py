@@ -1,4 +1,4 @@
-"""`index --watch` as its users run it: a process, real events of the file system, a real index."""
+"""`index --watch` as its users run it: a process, a real folder, a real index."""
 
 import json
 import queue
@@ -141,14 +141,3 @@ def test_it_waits_for_another_writer_and_goes_on(place: Path) -> None:
         assert watching.line().startswith("2 changed; 2 texts embedded, ")
         assert json.loads(watching.process.stdout.readline())["changed"] == 2
         assert watching.end(signal.SIGTERM) == -signal.SIGTERM
-
-
-def test_what_is_written_to_an_index_in_the_folder_is_no_change(place: Path) -> None:
-    with watch(place, index="docs/.index") as watching:
-        assert watching.line().startswith("2 added; ")
-        write_pages(place / "docs", {"a.md": "# A\n\nOther words.\n"})
-        assert watching.line().startswith("1 changed")
-        write_pages(place / "docs", {"a.md": "# A\n\nOnce more.\n"})
-        assert watching.line().startswith("1 changed")
-        assert watching.end(signal.SIGTERM) == -signal.SIGTERM
-        assert watching.rest() == []
