@@ -17,7 +17,6 @@ RetrieverError                  what went wrong, and what to do about it; the co
 │   ├── IndexDamagedError       its truth (index.sqlite) cannot be read
 │   └── StorageError            the disk is full, read-only or failing
 ├── SnapshotError               a derived folder (lexical, Chroma) cannot be opened: it is rebuilt
-│   └── ReadOnlySnapshotError   ChromaDB would have to write to it
 ├── EncoderError                the embedding model cannot be loaded, reached or believed
 ├── LanguageModelError          the language model gave nothing that can be used
 │   ├── NoGeneratorError        its server is not running, or is not one that may be asked
@@ -214,10 +213,6 @@ class StorageError(IndexUnusableError):
 
 class SnapshotError(RetrieverError):
     """A derived folder cannot be opened; everything in it can be rebuilt."""
-
-
-class ReadOnlySnapshotError(SnapshotError):
-    """ChromaDB cannot open a folder that it may not write to; nothing is wrong with the folder."""
 
 
 class EncoderError(RetrieverError):

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Self, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from retriever.errors import ReadOnlySnapshotError, RetrieverError, SnapshotError, StorageError
+from retriever.errors import RetrieverError, SnapshotError, StorageError
 from retriever.store.files import Manifest, settle, writing_to
 from retriever.types import FloatMatrix, WholeMatrix
 
@@ -184,7 +184,7 @@ class VectorIndex:
             raise SnapshotError(f"{folder}: the vectors are of another snapshot; index the documents again")
         manifest.check(folder)  # ChromaDB would take a missing file for no vectors
         if any(path.exists() and not os.access(path, os.W_OK) for path in (folder, folder / DATABASE_NAME)):
-            raise ReadOnlySnapshotError(f"{folder} is read-only, and ChromaDB writes to what it opens")
+            raise SnapshotError(f"{folder} is read-only, and ChromaDB writes to what it opens")
         with ExitStack() as stack, chroma_errors(folder):
             client = stack.enter_context(open_client(folder))
             self._collection = client.get_collection(fingerprint, embedding_function=None)

@@ -6,7 +6,6 @@ made, and every later question is compared with what they find. docs/internals/c
 """
 
 import json
-from base64 import b64decode, b64encode
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -79,7 +78,7 @@ def renew_background(connection: Connection, encoder: Encoder | None) -> None:
         if old and old.fingerprint == fingerprint and is_near:
             continue
         questions = load_unrelated(connection, encoder)
-        rows_kept = b64encode(questions.astype("<f4").tobytes()).decode()
+        rows_kept = questions.astype("<f4").tobytes().hex()
         writing.set_meta(connection, "unrelated", json.dumps({"fingerprint": fingerprint, "rows": rows_kept}))
         vectors = text_vectors.vectors_of_folder(connection, fingerprint, folder)
         connection.execute(
@@ -100,7 +99,7 @@ def load_unrelated(connection: Connection, encoder: Encoder) -> FloatMatrix:
     try:
         content = json.loads(reading.meta(connection, "unrelated") or "null")
         if content["fingerprint"] == encoder.fingerprint:
-            rows = np.frombuffer(b64decode(content["rows"]), "<f4").reshape(len(UNRELATED_QUESTIONS), -1)
+            rows = np.frombuffer(bytes.fromhex(content["rows"]), "<f4").reshape(len(UNRELATED_QUESTIONS), -1)
             return unit_rows(rows, len(UNRELATED_QUESTIONS), "the index")
     except (LookupError, TypeError, ValueError, EncoderError):
         pass  # there are none yet, or they are damaged

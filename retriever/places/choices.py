@@ -1,11 +1,12 @@
 """What filters can name: the documents of an index with their folders, tags, days and fields."""
 
 import re
+from calendar import monthrange
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, datetime
 from pathlib import PurePosixPath
 from typing import TypeAlias
 
@@ -107,7 +108,8 @@ def parse_day(text: str) -> tuple[str, str] | None:
         return None
     year, month, day = int(found[1]), found[2], found[3]
     with suppress(ValueError):
+        last_month = int(month or 12)
+        last_day = int(day or monthrange(year, last_month)[1])
         first = date(year, int(month or 1), int(day or 1))
-        after = date(year + 1, 1, 1) if not month else (first.replace(day=28) + timedelta(days=4)).replace(day=1)
-        return first.isoformat(), (first if day else after - timedelta(days=1)).isoformat()
+        return first.isoformat(), date(year, last_month, last_day).isoformat()
     return None

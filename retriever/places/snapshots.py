@@ -12,7 +12,7 @@ the new snapshot. Whatever dies in between leaves snapshot-16 in force. An updat
 ChromaDB out: searches do without it, and the next `index` makes it anew.
 """
 
-import contextlib
+import os
 import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -42,6 +42,7 @@ from retriever.store.files import (
     sync,
     writing_to,
 )
+from retriever.store.reading import StoredState
 from retriever.store.text_vectors import NearText
 from retriever.types import FloatMatrix
 
@@ -55,10 +56,10 @@ class Snapshot:
     there, not whole, or was not made by this version.
     """
 
-    def __init__(self, index: Path, number: int, snapshot_id: str) -> None:
-        folder = locate_snapshot(index, number)
+    def __init__(self, index: Path, state: StoredState) -> None:
+        folder = locate_snapshot(index, state.number)
         manifest = Manifest.read(folder)
-        if manifest.snapshot != snapshot_id:
+        if manifest.snapshot != state.snapshot_id:
             raise SnapshotError(f"{folder} is not what index.sqlite names")
         manifest.check(folder)
         self.lexical = LexicalIndex.open(folder / "lexical")
@@ -69,10 +70,10 @@ def locate_snapshot(index: Path, number: int) -> Path:
     return index / f"snapshot-{number}"
 
 
-def has_chroma(index: Path, number: int, snapshot_id: str) -> bool:
+def has_chroma(index: Path, state: StoredState) -> bool:
     """Return whether the snapshot's ChromaDB exists and is of no older snapshot, without opening it."""
     try:
-        return Manifest.read(locate_snapshot(index, number) / CHROMA).snapshot == snapshot_id
+        return Manifest.read(locate_snapshot(index, state.number) / CHROMA).snapshot == state.snapshot_id
     except SnapshotError:
         return False
 
@@ -86,8 +87,7 @@ class DerivedFiles(Derived):
     def is_whole(self, connection: Connection) -> bool:
         """Return whether the snapshot in force can be opened."""
         try:
-            number, snapshot_id = reading.snapshot_number(connection), reading.snapshot_id(connection)
-            Snapshot(self._folder, number, snapshot_id)
+            Snapshot(self._folder, reading.read_state(connection))
         except SnapshotError:
             return False
         return True
@@ -122,15 +122,14 @@ class DerivedFiles(Derived):
 
     def update_graph(self, connection: Connection, progress: Progress = NO_PROGRESS) -> None:
         """Write ChromaDB's folder of the snapshot in force."""
-        number, snapshot_id = reading.snapshot_number(connection), reading.snapshot_id(connection)
-        fingerprint = reading.meta(connection, "fingerprint") or ""
-        place = locate_snapshot(self._folder, number)
-        if not number or not fingerprint or text_vectors.pending_count(connection):  # it would lack the ones to come
+        state = reading.read_state(connection)
+        place = locate_snapshot(self._folder, state.number)
+        if not state.fingerprint or state.embedded_share < 1:  # it would lack the ones to come
             return
-        if not place.is_dir() or has_chroma(self._folder, number, snapshot_id):
+        if not place.is_dir() or has_chroma(self._folder, state):
             return
-        keys = text_vectors.distinct_keys(connection, fingerprint)
-        load = partial(text_vectors.chunk_vectors, connection, fingerprint)
+        keys = text_vectors.distinct_keys(connection, state.fingerprint)
+        load = partial(text_vectors.chunk_vectors, connection, state.fingerprint)
         progress.start("ordering", len(keys), "vectors")
         with (
             writing_to(place),
@@ -138,7 +137,7 @@ class DerivedFiles(Derived):
             TemporaryDirectory(prefix=f"{CHROMA}.draft-", dir=place, ignore_cleanup_errors=True) as name,
         ):
             draft = Path(name, CHROMA)
-            write_vectors(draft, fingerprint, snapshot_id, keys, load)
+            write_vectors(draft, state.fingerprint, state.snapshot_id, keys, load)
             if (place / CHROMA).exists():
                 shutil.rmtree(place / CHROMA)  # which follows no link
             draft.rename(place / CHROMA)
@@ -152,29 +151,17 @@ class DerivedFiles(Derived):
                 shutil.rmtree(older, ignore_errors=True)
 
     def examine(self, connection: Connection) -> Iterator[tuple[str, SnapshotError | None]]:
-        """Compare the snapshot in force with its manifest and with the rows."""
-        number, snapshot_id = reading.snapshot_number(connection), reading.snapshot_id(connection)
-        fingerprint, chroma = reading.meta(connection, "fingerprint"), locate_snapshot(self._folder, number) / CHROMA
+        """Compare the snapshot in force with its manifests and with the rows."""
+        state = reading.read_state(connection)
+        chroma = locate_snapshot(self._folder, state.number) / CHROMA
         try:
-            snapshot = Snapshot(self._folder, number, snapshot_id)
-            _check_count(chroma.with_name("lexical"), len(snapshot.lexical), reading.counts(connection).sections)
+            found, wanted = len(Snapshot(self._folder, state).lexical), reading.counts(connection).sections
+            yield "words", SnapshotError(f"the words are of {found:,} of {wanted:,}") if found != wanted else None
+            if chroma.exists() and os.access(chroma, os.W_OK):  # ChromaDB writes to what it opens
+                VectorIndex(chroma, state.fingerprint, state.snapshot_id).close()
+                yield "vectors in ChromaDB", None
         except SnapshotError as error:
-            yield "words", error
-            return
-        yield "words", None
-        problem = None
-        try:  # one of an older snapshot is made anew by the next `index`
-            if fingerprint and chroma.exists() and Manifest.read(chroma).snapshot == snapshot_id:
-                with contextlib.closing(VectorIndex(chroma, fingerprint, snapshot_id)) as vectors:
-                    _check_count(chroma, len(vectors), len(text_vectors.distinct_keys(connection, fingerprint)))
-        except SnapshotError as error:
-            problem = error
-        yield "vectors in ChromaDB", problem
-
-
-def _check_count(part: Path, found: int, wanted: int) -> None:
-    if found != wanted:
-        raise SnapshotError(f"{part} has {found:,} of {wanted:,}")
+            yield "files", error
 
 
 @dataclass(kw_only=True)
@@ -197,7 +184,7 @@ class FolderView(View):
         # Of a part, a graph would find too few: those that lie on the way to others are left out.
         asks_chroma = how in APPROXIMATE and self.part is None and self.state.embedded_share == 1
         # It may have the vectors of an older state, or none.
-        asks_chroma = asks_chroma and has_chroma(self.folder, self.state.number, self.state.snapshot_id)
+        asks_chroma = asks_chroma and has_chroma(self.folder, self.state)
         search: VectorIndex | ExactIndex = self._chroma if asks_chroma else self.scan
         nearest = search.search(vector, limit)
         query = text_vectors.NEAR_TEXTS % reading.GIVEN
@@ -217,7 +204,7 @@ class FolderView(View):
     def _snapshot(self) -> Snapshot:
         if self.whole is not None:
             return self.whole._snapshot
-        return Snapshot(self.folder, self.state.number, self.state.snapshot_id)
+        return Snapshot(self.folder, self.state)
 
     @cached_property
     def _chroma(self) -> VectorIndex:

@@ -57,7 +57,6 @@ class StoredTree:
         self._connection = connection
         self._nodes: dict[str, OutlineNode] = {}
         self._families: dict[str, list[OutlineNode]] = {}  # the children of each node that has any
-        self._places: dict[str, int] = {}  # of each node among the children of its parent
         self._sections: dict[int, list[OutlineNode]] = {}
         self._links: dict[str, list[str]] = {}  # of each node whose links are loaded
 
@@ -71,9 +70,7 @@ class StoredTree:
         # A whole document at a time: its sections' places in the tree depend on one another, and on no other file.
         for node in outlines:
             if node.parent_id is not None:  # before the node itself is known: none is below itself
-                family = self._families.setdefault(self._nodes[node.parent_id].id, [])
-                self._places[node.id] = len(family)
-                family.append(node)
+                self._families.setdefault(self._nodes[node.parent_id].id, []).append(node)
             self._nodes[node.id] = node
             sections = self._sections.setdefault(node.document_key, [])
             if node.span:
@@ -137,7 +134,8 @@ class StoredTree:
         parent_id = self._nodes[node_id].parent_id
         if parent_id is None:
             return ()
-        family, place = self._families[parent_id], self._places[node_id]
+        family = self._families[parent_id]
+        place = family.index(self._nodes[node_id])
         near = (at for distance in range(1, len(family)) for at in (place - distance, place + distance))
         return list(islice((family[at] for at in near if 0 <= at < len(family)), count))
 

@@ -173,11 +173,6 @@ def snapshot_number(connection: Connection) -> int:
     return int(meta(connection, "snapshot") or 0)
 
 
-def snapshot_id(connection: Connection) -> str:
-    """Return what identifies the folder of the snapshot in force; empty before the first."""
-    return meta(connection, "snapshot_id") or ""
-
-
 def index_settings(connection: Connection) -> dict[str, object]:
     content: dict[str, object] = json.loads(meta(connection, "settings") or "{}")
     return content

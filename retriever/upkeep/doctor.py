@@ -27,7 +27,6 @@ from retriever.errors import (
     LanguageModelError,
     NoIndexError,
     OldIndexError,
-    ReadOnlySnapshotError,
     RerankerError,
     RetrieverError,
     name_installer,
@@ -230,13 +229,10 @@ def examine_derived(connection: Connection, index: Store, repair: str) -> Iterat
         yield Finding("index", "snapshot", "problem", "the first indexing has not finished", cure)
         return
     for name, error in index.derived().examine(connection):
-        match error:
-            case None:
-                yield Finding("index", name, "well", "as in the database")
-            case ReadOnlySnapshotError():
-                yield Finding("index", name, "note", str(error))
-            case _:
-                yield Finding("index", name, "problem", str(error), repair)
+        if error:
+            yield Finding("index", name, "problem", str(error), repair)
+        else:
+            yield Finding("index", name, "well", "as in the database")
 
 
 # Repair: an index is made anew from its documents, and keeps what can be read of the old one.
@@ -269,7 +265,7 @@ def repair_index(store: Store, progress: Progress | None = None, encoder: Encode
             stored = {folder.path for folder in reading.folders(connection)}
             is_finished = bool(reading.snapshot_number(connection))
             found = store.derived().examine(connection)
-            is_broken = any(error and not isinstance(error, ReadOnlySnapshotError) for _, error in found)
+            is_broken = any(error for _, error in found)
     except NoIndexError:  # a first indexing was killed before it made the tables
         return
     if is_finished:

@@ -170,8 +170,7 @@ def test_a_read_only_index_answers(shelf: Shelf) -> None:
 
 def test_doctor_finds_no_problem_in_a_read_only_index(shelf: Shelf, cli: Cli) -> None:
     with read_only(shelf.index):
-        shown = cli("doctor", "--repair", "--index", shelf.index).out
-    assert "is read-only, and ChromaDB writes to what it opens" in shown
+        cli("doctor", "--repair", "--index", shelf.index, code=0)
 
 
 def test_an_answer_of_a_read_only_index_does_not_ask_to_index_again(shelf: Shelf) -> None:
