@@ -1,6 +1,7 @@
 """Reading what an answer cites, and where an index keeps to itself."""
 
 import os
+import re
 import stat
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +15,9 @@ from retriever.looking.browse import find_relations
 from tests.fake_encoder import CrowdedEncoder, FakeEncoder
 from tests.shelf import CountingEncoder, Shelf, read_lines, write_pages
 
+PAGE = (Path(__file__).parents[1] / "references.md").read_text("utf-8").replace("\\|", "|")
+ROW = re.compile(r"^\| `(.+)` \| `?(.+?)`? \|$", re.MULTILINE)
+EXACT, TYPED, NEARLY = (ROW.findall(table) for table in PAGE.split("---|---|")[1:])
 GUIDE = """\
 ---
 title: The guide
@@ -63,26 +67,11 @@ def retriever(shelf: Shelf) -> Iterator[Retriever]:
         yield retriever
 
 
-@pytest.mark.parametrize(
-    ("reference", "lines"),
-    [
-        ("guide.md", (1, 20)),
-        ("guide.md#install", (6, 17)),  # with all that is below it
-        ("guide.md#install/linux", (10, 13)),
-        ("guide.md#remove", (18, 20)),
-        ("guide.md#linux", (10, 13)),  # the short form of guide.md#install/linux
-        ("guide.md:8", (8, 8)),
-        ("guide.md:12-15", (12, 15)),
-        ("a/c#.md", (1, 3)),
-        ("a/c#.md#sharp", (1, 3)),
-        ("a/c#.md:3", (3, 3)),
-    ],
-)
-def test_what_a_reference_names(shelf: Shelf, retriever: Retriever, reference: str, lines: tuple[int, int]) -> None:
+@pytest.mark.parametrize(("reference", "cited"), EXACT)
+def test_what_a_reference_names(shelf: Shelf, retriever: Retriever, reference: str, cited: str) -> None:
     passage = retriever.read(reference)
-    first, last = lines
-    assert passage.span == Span(first, last)
-    assert passage.text == read_lines(shelf.docs, passage.file, first, last)
+    assert f"{passage.file}:{passage.span}" == cited
+    assert passage.text == read_lines(shelf.docs, passage.file, passage.span.first, passage.span.last)
     assert passage.folder == str(shelf.docs)
 
 
@@ -155,30 +144,7 @@ VAULT = {
 }
 
 
-@pytest.mark.parametrize(
-    ("written", "cited"),
-    [
-        ("Apfelkuchen.md", "Rezepte/Apfelkuchen.md:1-11"),
-        ("apfelkuchen", "Rezepte/Apfelkuchen.md:1-11"),
-        ("Apfelkuchen:3", "Rezepte/Apfelkuchen.md:3"),
-        ("Apfelkuchen#Teig", "Rezepte/Apfelkuchen.md:5-8"),
-        ("[[Apfelkuchen]]", "Rezepte/Apfelkuchen.md:1-11"),
-        ("[[Apfelkuchen#Backen|backen]]", "Rezepte/Apfelkuchen.md:9-11"),
-        ("[[Rezepte/Apfelkuchen#Apfelkuchen#Teig]]", "Rezepte/Apfelkuchen.md:5-8"),
-        ("handbook.md#Vacation days", "handbook.md:10-12"),
-        ("the handbook", "handbook.md:1-12"),  # an alias
-        ("Working here", "handbook.md:1-12"),  # a title stands for its file
-        ("vacation days", "handbook.md:10-12"),
-        ("#Severance package", "handbook.md:6-9"),
-        ("days.left", "tools/api.md:3-6"),  # a function, without its arguments
-        ("days.left()", "tools/api.md:3-6"),
-        ("days.left_over", "tools/api.md:7-10"),
-        ("team/README", "team/README.md:1-3"),
-        ("README#Vacation calendar", "tools/README.md:5-7"),
-        ("[[api#Days on who]]", "tools/api.md:15-17"),  # Obsidian writes a blank for a sign
-        ("[[api#days.on %28who%29]]", "tools/api.md:15-17"),
-    ],
-)
+@pytest.mark.parametrize(("written", "cited"), TYPED)
 def test_what_people_type(vault: Retriever, written: str, cited: str) -> None:
     assert vault.read(written).citation == cited
     assert vault.nodes(written.removesuffix(":3"), 0)
@@ -198,19 +164,7 @@ def test_a_question_names_what_it_holds_letter_by_letter(vault: Retriever, quest
     assert vault.search("days.left").hits[0].citation == "tools/api.md:3-6"
 
 
-@pytest.mark.parametrize(
-    ("written", "said"),
-    [
-        ("README", "'README' may be any of team/README.md, tools/README.md"),
-        ("handbok.md", "'handbok.md' is not in the index; did you mean 'handbook.md'?"),
-        ("handbook#vacation day", "did you mean 'handbook.md#working-here/vacation-days'?"),
-        ("vacation", "mean 'handbook.md#working-here/vacation-days' or 'tools/README.md#tools/vacation-calendar'?"),
-        ("Rezpte/", "did you mean 'Rezepte/'?"),
-        ("severence pakage", "did you mean 'handbook.md#working-here/severance-package'?"),
-        ("apfelkuhen", "did you mean 'Rezepte/Apfelkuchen.md'?"),
-        ("severance#days", "did you mean 'handbook.md#working-here/severance-package'?"),
-    ],
-)
+@pytest.mark.parametrize(("written", "said"), NEARLY)
 def test_what_is_nearly_a_name_is_asked_about(vault: Retriever, written: str, said: str) -> None:
     with pytest.raises(UsageError) as caught:
         vault.read(written)

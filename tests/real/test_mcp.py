@@ -26,6 +26,7 @@ from tests.real.served import HOSTILE, LONG, PAGES, index_pages, indexed, mcp_re
 from tests.shelf import WORDS_ALONE, write_pages
 
 Mode = Literal["auto", "legacy"]
+ERRORS_PAGE = Path(__file__).parents[1] / "mcp_errors.md"
 
 
 @pytest.fixture(scope="module")
@@ -180,26 +181,12 @@ def test_an_outline_names_every_file_of_a_large_folder(tmp_path: Path) -> None:
     assert estimate_tokens(outline) <= 800
 
 
-@pytest.mark.parametrize(
-    ("name", "arguments", "message"),
-    [
-        ("search", {}, "question: Field required"),
-        ("search", {"question": ""}, "the question is empty; ask something"),
-        ("search", {"question": "\0"}, "the question is empty; ask something, such as: how do I configure logging?"),
-        ("search", {"question": "a", "path": "gardn"}, "there is no folder or file 'gardn'; did you mean garden?"),
-        ("search", {"question": "a", "profile": "/etc/passwd"}, "there is no profile '/etc/passwd'; there are: "),
-        ("search", {"question": "a", "top_k": float("nan")}, "top_k: Input should be a"),
-        ("search", {"question": "a", "max_tokens": 10_001}, "max_tokens: Input should be less than or equal to 10000"),
-        ("search", {"top_k": 0, "topk": 2}, "question: Field required; top_k: Input should be greater than or equal"),
-        ("read", {"place": "mail.md:0-3"}, "mail.md has the lines 1-12, not 0-3"),
-        ("read", {"node": "mail.md"}, "place: Field required; node: Extra inputs are not permitted; there are: "),
-        ("read", {"place": "../../etc/passwd"}, "'../../etc/passwd' is not in the index; outline() shows what is"),
-        ("related", {"place": "garden/"}, "'garden/' is not in the index; did you mean 'garden/bees.md'?"),
-        ("forget", {}, "there is no tool 'forget'; there are: search, outline, read"),
-    ],
-)
-def test_wrong_arguments_are_named(library: ServedIndex, name: str, arguments: dict[str, Any], message: str) -> None:
-    result = call_tool(library, name, arguments)
+ERRORS = re.findall(r"^\| `(.+?)` \| `(.+)` \| `(.+)` \|$", ERRORS_PAGE.read_text("utf-8"), re.MULTILINE)
+
+
+@pytest.mark.parametrize(("name", "arguments", "message"), ERRORS)
+def test_wrong_arguments_are_named(library: ServedIndex, name: str, arguments: str, message: str) -> None:
+    result = call_tool(library, name, json.loads(arguments))
     assert result.is_error
     assert text_of(result).startswith(message)
 
