@@ -73,7 +73,8 @@ class Tool(Arguments):
 class SearchTool(Tool):
     """Find the sections of the user's documents that answer a question, best first.
 
-    Filters in a question: in:folder, -"word", "exact phrase".
+    Filters in a question: in:folder, tag:name, since:2024-05-01, until:7d, where:status=draft (front matter), -"word",
+    "exact phrase".
     Gives citations (file:first-last), texts, and a verdict (answered, weak, none).
     """
 
@@ -82,10 +83,6 @@ class SearchTool(Tool):
     top_k: int = Field(default=5, description="How many sections.", ge=1, le=MAX_HITS)
     profile: str = Field(default="", description=f"One of {', '.join(profile_names())}; usually left out.")
     path: str = Field(default="", description="Only hits in this file or folder.")
-    tag: str = Field(default="", description="Only with this tag.")
-    since: str = Field(default="", description="Only of this day or later: 2024-05-01, 7d.")
-    until: str = Field(default="", description="Only up to this day.")
-    where: str = Field(default="", description="Only with this front matter: status=draft.")
     hyde: Literal["", "auto", "always", "never"] = Field(
         default="",
         description="Slow: a local language model rewords the question first, and imagines an answer to search with. "
@@ -96,8 +93,7 @@ class SearchTool(Tool):
     cursor: Cursor = 0
 
     def answer(self, served: ServedIndex) -> str:
-        folders, tags, where = ((given,) if given else () for given in (self.path, self.tag, self.where))
-        scope = Scope(folders, tags, self.since, self.until, where)
+        scope = Scope((self.path,) if self.path else ())
         # As many hits as may ever be asked for: `top_k` and pages only cut the same list.
         settings: dict[str, Any] = {"top_k": MAX_HITS}
         if self.hyde:

@@ -227,7 +227,7 @@ def test_the_page_and_the_api(index: Path) -> None:
 
 def test_an_agent(index: Path) -> None:
     with ServedIndex(index=str(index)) as library:
-        arguments = {"question": 'oven -"car"', "path": "daily", "since": "2024-06"}
+        arguments = {"question": 'oven -"car" since:2024-06', "path": "daily"}
         found = str(call_tool(library, "search", arguments))
         assert set(re.findall(r"`([^`]*\.md):", found)) == {"journal/daily/2024-06-02.md"}
         assert 'searched 1 section of 1 file: `in:daily` `since:2024-06` `-"car"`' in found
