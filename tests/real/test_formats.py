@@ -90,12 +90,6 @@ def test_its_lines_are_cited_and_its_markup_is_not_shown(
     assert sentence in hit["sentence"]
 
 
-def test_a_section_that_moves_is_cited_where_it_stands_now(index: Path, cli: Cli) -> None:
-    (index.parent / "docs" / "house.org").write_text(f"# Moved down.\n\n{HOUSE}")
-    hit = json.loads(cli("phone of Mr Fox", "--json", "--index", index, "--refresh-max-files", "0").out)["hits"][0]
-    assert (hit["citation"], hit["citation_state"]) == ("house.org:33", "moved")
-
-
 def test_its_page_shows_what_its_markup_means(index: Path) -> None:
     with ServedIndex(index=str(index)) as library, TestClient(make_web_app(library)) as app:
         rent, fee = (app.get("/", params={"question": question}).text for question in ("rent paid", "late payment fee"))

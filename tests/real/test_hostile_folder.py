@@ -53,11 +53,7 @@ def folder(tmp_path: Path) -> Path:
     return docs
 
 
-def variables_of(attack: str, port: str) -> dict[str, str]:
-    if attack == "not UTF-8":
-        return {"CHROMA_SERVER_HOST": "\udcff\udcfe", "IS_PERSISTENT": "\udcff"}
-    if attack == "not a number":
-        return {"CHROMA_SERVER_HTTP_PORT": "x", "MIGRATIONS": "x", "ALLOW_RESET": "perhaps"}
+def variables_of(port: str) -> dict[str, str]:
     return {
         "CHROMA_API_IMPL": "chromadb.api.fastapi.FastAPI", "CHROMA_SERVER_HOST": "127.0.0.1",
         "CHROMA_SERVER_HTTP_PORT": port, "CHROMA_HOST": f"http://127.0.0.1:{port}",
@@ -78,18 +74,13 @@ def ways() -> list[list[str]]:
     return [[sys.executable, str(PROGRAM)], *([[str(CONSOLE_SCRIPT)]] if CONSOLE_SCRIPT.exists() else [])]
 
 
-@pytest.mark.parametrize(
-    ("attack", "source"),
-    [("obey me", ".env"), *slow([("obey me", "environment"), ("not UTF-8", ".env"), ("not a number", ".env")])],
-)
-def test_nothing_in_the_current_folder_is_obeyed(
-    folder: Path, trap: tuple[str, list[str]], attack: str, source: str
-) -> None:
+@pytest.mark.parametrize("source", [".env", *slow(["environment"])])
+def test_nothing_in_the_current_folder_is_obeyed(folder: Path, trap: tuple[str, list[str]], source: str) -> None:
     url, visits = trap
-    variables = variables_of(attack, url.rpartition(":")[2])
+    variables = variables_of(url.rpartition(":")[2])
     if source == ".env":
         lines = "".join(f"{name}={value}\n" for name, value in variables.items())
-        (folder / ".env").write_bytes(lines.encode("utf-8", "surrogateescape"))
+        (folder / ".env").write_text(lines)
         variables = {}
     command = ways()[-1 if source == "environment" else 0]
     assert run_inside(folder, [*command, "index", "."], **variables).returncode == 0  # with ChromaDB

@@ -46,26 +46,9 @@ def rename(shelf: Shelf, chance: random.Random) -> None:
     (shelf.docs / _some(shelf, chance)).rename(target)
 
 
-def swap(shelf: Shelf, chance: random.Random) -> None:
-    one, other = (shelf.docs / _some(shelf, chance) for _ in range(2))
-    if one != other:
-        between = one.with_suffix(".tmp")
-        one.rename(between)
-        other.rename(one)
-        between.rename(other)
-
-
 def delete(shelf: Shelf, chance: random.Random) -> None:
     if len(_files(shelf)) > 1:  # a folder without documents is an error of its own
         (shelf.docs / _some(shelf, chance)).unlink()
-
-
-def touch(shelf: Shelf, chance: random.Random) -> None:
-    shelf.touch(_some(shelf, chance))
-
-
-def change_mode(shelf: Shelf, chance: random.Random) -> None:
-    (shelf.docs / _some(shelf, chance)).chmod(chance.choice([0o600, 0o644, 0o755]))
 
 
 def rewrite_all(shelf: Shelf, chance: random.Random) -> None:
@@ -75,7 +58,7 @@ def rewrite_all(shelf: Shelf, chance: random.Random) -> None:
 
 
 EDITS: list[Callable[[Shelf, random.Random], None]] = [
-    add, add, edit, edit, edit_and_keep_size_and_time, rename, swap, delete, touch, change_mode,
+    add, add, edit, edit, edit_and_keep_size_and_time, rename, delete,
 ]  # fmt: skip
 
 

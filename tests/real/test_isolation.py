@@ -1,11 +1,9 @@
 """A document that sets off a bug of this program, or of what a caller brings to it, is left out, and named."""
 
 from collections.abc import Sequence
-from pathlib import Path
 
 import pytest
 
-from pageindex.formats import READERS
 from retriever.places import open_store
 from retriever.upkeep.doctor import examine_index
 from tests.program import Cli
@@ -79,15 +77,3 @@ def test_an_encoder_that_cannot_be_reached_is_not_blamed_on_the_document(stumbli
     with pytest.raises(TimeoutError):
         stumbling.update(encoder=Stumbling(TimeoutError()))
     assert stumbling.update().documents == 5
-
-
-def test_a_reader_that_fails_costs_its_own_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cli: Cli) -> None:
-    def read_org(text: str) -> str:
-        raise ValueError("stripes")
-
-    shelf = Shelf(tmp_path, {"otter.md": "# Otters\n\nAn otter sleeps.\n", "striped.org": "* Zebras\n"})
-    cli("index", shelf.docs, "--index", shelf.index, "--encoder-kind", "none")
-    monkeypatch.setitem(READERS, ".org", read_org)
-    shown = cli("otter", "--index", shelf.index).out
-    assert "otter.md:1-3" in shown
-    assert f"striped.org: {REASON}" in cli("status", "-v", "--index", shelf.index).out

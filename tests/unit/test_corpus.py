@@ -44,17 +44,6 @@ def test_documents_are_sorted_and_hidden_and_other_files_passed_over(tmp_path: P
     assert skipped(tmp_path) == {}
 
 
-def test_a_file_is_listed_with_its_place_and_size(tmp_path: Path) -> None:
-    make(tmp_path, "b.md")
-    (file,) = list_files(tmp_path).files
-    assert (file.absolute, file.size) == (str(tmp_path / "b.md"), 5)
-
-
-def test_the_caller_says_which_endings_documents_have(tmp_path: Path) -> None:
-    make(tmp_path, "x.py", "b.md")
-    assert [file.path for file in list_files(tmp_path, CorpusOptions(suffixes=(".py",))).files] == ["x.py"]
-
-
 def test_gitignore_at_every_level_and_the_callers_patterns(tmp_path: Path) -> None:
     make(tmp_path, "keep.md", "drafts/a.md", "docs/tmp.md", "docs/keep.md", "docs/deep/tmp.md", "node_modules/p/R.md")
     make(tmp_path, ".gitignore", content=b"node_modules/\n/drafts\ntmp.md\r\n# comment\n")

@@ -2,7 +2,6 @@
 
 import os
 import shutil
-import socket
 from collections.abc import Callable
 from pathlib import Path
 
@@ -17,26 +16,10 @@ def link_folder(folder: Path, outside: Path) -> None:
     folder.symlink_to(outside)
 
 
-def chain(page: Path, outside: Path) -> None:
-    for number in range(5):
-        page.with_name(f"link-{number}").symlink_to(f"link-{number + 1}")
-    page.with_name("link-5").symlink_to(outside / "page.md")
-    page.symlink_to("link-0")
-
-
-def unix_socket(page: Path, _: Path) -> None:
-    with socket.socket(socket.AF_UNIX) as listener:
-        listener.bind(os.path.relpath(page))
-
-
 SWAPS: dict[str, Callable[[Path, Path], object]] = {
     "a link": lambda page, outside: page.symlink_to(outside / "page.md"),
     "a link for its folder": lambda page, outside: link_folder(page.parent, outside),
-    "a link for the folder above": lambda page, outside: link_folder(page.parents[1], outside),
-    "a chain of links": chain,
-    "a link to itself": lambda page, _: page.symlink_to(page.name),
     "a pipe": lambda page, _: os.mkfifo(page),
-    "a socket": unix_socket,
     "a device": lambda page, _: page.symlink_to("/dev/zero"),
     "a folder": lambda page, _: page.mkdir(),
 }

@@ -7,7 +7,6 @@ import pytest
 from pageindex.document import Document, parse_document
 from pageindex.outline import MAX_SECTION_CHARS, PART_CHARS
 from retriever import open_retriever
-from retriever.indexing.chunk import ChunkLengths, chunk_nodes
 from tests.shelf import WORDS_ALONE, write_pages
 
 WORDS = ("letters", "stamps", "parcels", "trains", "bridges", "lanterns", "harbours", "orchards", "mills", "wells")
@@ -92,14 +91,6 @@ def test_front_matter_is_no_part() -> None:
     document = parse_document("long.md", text)
     assert (document.title, document.nodes[0].node.front_matter_lines) == ("Mail", 3)
     assert parts_of(text) == parts_of(LONG)
-
-
-def test_the_first_words_of_a_part_are_in_no_vector_twice() -> None:
-    nodes = [placed.node for placed in parse_document("mail.md", f"# Mail\n\n{LONG}").nodes]
-    chunks = chunk_nodes(nodes, lambda texts: [len(text.split()) for text in texts], ChunkLengths())
-    of_parts = [chunk for node, made in zip(nodes, chunks, strict=True) if node.is_part for chunk in made]
-    assert of_parts
-    assert all(chunk.embedded_text.startswith("Mail\nSentence ") for chunk in of_parts)
 
 
 def test_several_places_of_one_long_text_are_found(tmp_path: Path) -> None:

@@ -25,22 +25,14 @@ def summary(text: str, *titles: str, max_chars: int = 420) -> str:
             "mkdocs: ![Logo](a.svg){ align=right }\n\n:material-check:{ .green } One [two](b.md){ .md-button }.",
             "One two.",
         ),
-        ("mkdocs: One *two* `x_y`.\nThree [four](a.md){.internal}.\n\nFive.", "One two x_y. Three four. Five."),
         ("```py\ncode\n```\nText.\n~~~\nmore", "Text."),
-        ("````\n```\nstill code\n````\nText.", "Text."),
         ("Before.\n\n    code\n\nAfter.", "Before. After."),
         ("| a | b |\n|---|---|\n| 1 | 2 |\n\nText.", "Text."),
-        ("a | b\n--- | ---\n1 | 2\n\nText.", "Text."),
         ("<!-- a\n\nb -->\nText. <!-- c -->", "Text."),
         ("![alt](x.png)\n\n[![badge](b.svg)](c)\n\nText.", "Text."),
         ("mkdocs: /// note | Title\n\nText.\n\n///\n\n{* ../docs_src/a.py *}", "Text."),
-        ("vitepress: :::tip\nText.\n:::", "Text."),
         ("> [!NOTE] Title\n> Quoted.", "Quoted."),
         ("> ```console\n> $ cargo run\n> ```\n>\n> The compiler complains.\n", "The compiler complains."),
-        ("mkdocs: !!! tip\n\n    Indented.", "Indented."),
-        ("mdbook: {{#include a.rs}}\n\n[r]: a.md\n\n***\n\nText.", "Text."),
-        ("mdx: import A from './a'\nexport const x = 1\n\nText.", "Text."),
-        ("import what you need from it.", "import what you need from it."),
         ("For example:\n\n- one\n- [ ] two\n\n  more of two\n1. three", "For example: one; two more of two; three"),
         ("<details>\n<summary>Open</summary>\n\nText.", "Open; Text."),
         ("日本語。二つ目。", "日本語。 二つ目。"),
@@ -58,12 +50,6 @@ def test_cut_at_a_sentence_or_a_word_and_titles_speak_where_there_is_no_prose() 
     assert summary("```\ncode\n```", "Install", "", "Use it") == "Install; Use it"
     assert summary("Text.", "Install") == "Text."
     assert summary("", "Alpha", "Beta", "Gamma", max_chars=12) == "Alpha; Beta"
-
-
-def test_nodes_of_a_document() -> None:
-    text = "---\ntitle: x\n---\n\n# Title\nof two lines\n===\n\nProse of [it][r].\n\n## Sub\n\n## Other\n\n[r]: a.md\n"
-    nodes = [placed.node for placed in parse_document("a.md", text.replace("# Title", "Title")).nodes]
-    assert [node.summary for node in nodes] == ["Title of two lines", "Prose of it.", "", ""]
 
 
 @given(st.text(alphabet="ab. `*[]()<>!|#-\n\t~:é。", max_size=200), st.integers(min_value=1, max_value=60))
