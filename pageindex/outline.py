@@ -187,16 +187,14 @@ def drop_hidden(text: str, blocks: Sequence[Block], first: int) -> str | None:
     lines: list[str] | None = None
     for block in (inner for outer in blocks for inner in outer.walk()):
         hidden = [written for inline in block.texts for written in inline.hidden]
-        has_comment = block.kind is BlockKind.HTML and "<!--" in block.content
+        has_comment = block.kind in (BlockKind.HTML, BlockKind.TABLE) and "<!--" in block.content
         if not (hidden or has_comment or block.kind is BlockKind.HIDDEN):
             continue
         lines = text.split("\n") if lines is None else lines
         own = slice(block.first - first, block.last - first + 1)
         kept = "\n".join(lines[own])
+        hidden = [kept] if block.kind is BlockKind.HIDDEN else hidden
         for written in hidden:
             kept = kept.replace(written, "\n" * written.count("\n"), 1)
-        kept = (
-            "\n" * kept.count("\n") if block.kind is BlockKind.HIDDEN else drop_comments(kept) if has_comment else kept
-        )
-        lines[own] = kept.split("\n")
+        lines[own] = (drop_comments(kept) if has_comment else kept).split("\n")
     return None if lines is None else "\n".join(lines)

@@ -24,24 +24,7 @@ REPEATS_OF_A_LOG = 256
 _LINK = re.compile(r"\[[^\[\]\n]{0,300}\]\([^()\n]{0,500}\)|https?://[^\s<>]{1,500}")
 _SPACE = re.compile(r"\s+")
 
-_ENDINGS = (
-    ".",
-    "!",
-    "?",
-    "…",
-    ":",
-    ";",
-    ",",
-    '"',
-    "'",
-    "\u201d",
-    "\u2019",
-    "\u00bb",
-    ")",
-    "\u3002",
-    "\uff01",
-    "\uff1f",
-)
+_ENDINGS = tuple(".!?…:;,\"'\u201d\u2019\u00bb)\u3002\uff01\uff1f")
 
 
 def extractive_summary(blocks: Sequence[Block], child_titles: Sequence[str], max_chars: int = MAX_SUMMARY_CHARS) -> str:
