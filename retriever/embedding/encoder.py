@@ -339,13 +339,13 @@ def unit_rows(rows: npt.ArrayLike, count: int, source: str, dimension: int | Non
         raise EncoderError(f"{source} gave no vectors of one length: {error}") from error
     if matrix.ndim != 2 or len(matrix) != count or matrix.shape[1] == 0:
         raise EncoderError(f"{source} gave an array of shape {matrix.shape} for {count} texts")
-    if matrix.shape[1] != (dimension or matrix.shape[1]):
-        raise EncoderError(f"{source} gave vectors of {matrix.shape[1]} numbers instead of {dimension}")
     lengths = np.linalg.norm(matrix, axis=1, keepdims=True)
     if not np.isfinite(lengths).all():
         raise EncoderError(f"{source} gave a vector that holds NaN or infinity")
     if not lengths.all():
         raise EncoderError(f"{source} gave a vector of zeros")
+    if matrix.shape[1] != (dimension or matrix.shape[1]):
+        raise EncoderError(f"{source} gave vectors of {matrix.shape[1]} numbers instead of {dimension}")
     unit: FloatMatrix = matrix / lengths
     return unit
 

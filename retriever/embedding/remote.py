@@ -10,7 +10,6 @@ from retriever.embedding.encoder import (
     Prefixes,
     TokenEncoder,
     bundled_tokens,
-    checked_rows,
     fingerprint,
     served_prefixes,
     unit_rows,
@@ -73,7 +72,7 @@ class RemoteEncoder(TokenEncoder):
         Raises:
             EncoderError: as `encode_documents`.
         """
-        return self._known_dimension or len(self._ask(["dimension"], are_questions=True)[0])
+        return self._known_dimension or len(self._ask(["dimension"], None, are_questions=True)[0])
 
     @cached_property
     def _prefixes(self) -> Prefixes:
@@ -92,12 +91,12 @@ class RemoteEncoder(TokenEncoder):
         for start in range(0, len(texts), BATCH_SIZE):
             batch = [text.text for text in texts[start : start + BATCH_SIZE]]
             # The model may have been changed under its name: two lengths in one index compare with nothing.
-            parts.append(checked_rows(self._ask(batch, are_questions=are_questions), len(batch), self.dimension))
+            parts.append(self._ask(batch, self.dimension, are_questions=are_questions))
         return np.concatenate(parts)
 
-    def _ask(self, texts: Sequence[str], *, are_questions: bool) -> FloatMatrix:
+    def _ask(self, texts: Sequence[str], dimension: int | None, *, are_questions: bool) -> FloatMatrix:
         server = self._server
         limits = server.limits(QUESTION_S if are_questions else DOCUMENTS_S)
         pauses = PAUSES_S if are_questions else DOCUMENT_PAUSES_S
         rows = server.attempt(lambda: server.embed(texts, limits), pauses)
-        return unit_rows(rows, len(texts), f"{server.model} at {server.url}")
+        return unit_rows(rows, len(texts), f"{server.model} at {server.url}", dimension)

@@ -93,7 +93,7 @@ LoadVectors: TypeAlias = Callable[[Sequence[int]], tuple[Sequence[int], Sequence
 gigabyte at 650,000 chunks."""
 
 DATABASE_NAME = "chroma.sqlite3"
-FULLEST_BATCH = 5_000  # vectors: ChromaDB takes 5,461 at once; smaller batches are dearer for each vector
+FULLEST_BATCH = 5_000  # vectors: ChromaDB takes 5,461 at once, and smaller batches take longer for each
 
 _CONFIGURATION: "CreateCollectionConfiguration" = {
     "hnsw": {
@@ -250,10 +250,9 @@ def write_vectors(folder: Path, fingerprint: str, snapshot: str, keys: Sequence[
 
 
 def add_chunks(collection: "Collection", keys: Sequence[int], load: LoadVectors) -> None:
-    """Add the vectors of these chunks in batches of nearly equal size."""
-    batches = -(-len(keys) // FULLEST_BATCH)
-    for number in range(batches):
-        wanted = keys[len(keys) * number // batches : len(keys) * (number + 1) // batches]
+    """Add the vectors of these chunks."""
+    for first in range(0, len(keys), FULLEST_BATCH):
+        wanted = keys[first : first + FULLEST_BATCH]
         found, node_ids, matrix = load(wanted)
         if len(found) != len(wanted):
             raise SnapshotError(f"{len(found)} vectors instead of {len(wanted)}")

@@ -24,6 +24,7 @@ from retriever.lexical.names import drop_arguments, list_names
 from retriever.store import reading
 from retriever.store.database import Connection
 from retriever.store.reading import StoredNode, read_titles
+from retriever.store.writing import NODE_BITS
 
 LINES = re.compile(r"(?P<path>.+):(?P<first>\d{1,9})(?:-(?P<last>\d{1,9}))?", re.DOTALL)  # as a hit is cited
 MAX_NAMED = 8  # sections that a reference may mean; more are not listed
@@ -86,15 +87,15 @@ def refuse_two_files(connection: Connection, path: str) -> None:
     folders = reading.folders(connection)
     ways = [(folder, path) for folder in folders], [*locate_path(folders, path)]
     named, here = (
-        {f"{folder.path}/{inside}" for folder, inside in way if _is_document(connection, folder.prefix + inside)}
+        {
+            f"{folder.path}/{inside}"
+            for folder, inside in way
+            if reading.keys_of_nodes(connection, [folder.prefix + inside])
+        }
         for way in ways
     )
     if here and named - here:
         raise UsageError(f"{path!r} may be any of {', '.join(sorted(named | here))}; write the one in full")
-
-
-def _is_document(connection: Connection, node_id: str) -> bool:
-    return reading.document_of_node(connection, node_id) is not None
 
 
 def check_lines(file: Node, last_line: int, lines: tuple[int, int]) -> Span:
@@ -144,10 +145,10 @@ def _is_name(reference: str) -> bool:
 def find_exactly(connection: Connection, reference: str) -> tuple[int, str] | None:
     """Find a node by id or path, or by a path and the slug of a heading; None where there is none."""
     for ids in list_ids(connection, reference):
-        keys = {node_id: key for node_id in ids if (key := reading.document_of_node(connection, node_id)) is not None}
+        keys = reading.keys_of_nodes(connection, ids)
         if keys:
-            node_id = only(reference, list(keys))
-            return keys[node_id], node_id
+            node_id = only(reference, [node_id for node_id in ids if node_id in keys])
+            return keys[node_id] >> NODE_BITS, node_id
     # The slug of a heading stands for its whole id, which has those of the headings above it as well.
     path, sign, slug = reference.rpartition("#")
     file = find_exactly(connection, path) if sign and slug else None

@@ -24,7 +24,7 @@ def join_copies(view: View, fused: Sequence[Candidate]) -> tuple[Candidate, ...]
     headings = {item.node_id: item.node_id.partition("#")[2].rpartition("/")[2].partition("~")[0] for item in fused}
     times = Counter(headings.values())
     alike = [node_id for node_id, heading in headings.items() if times[heading] > 1]  # other texts need not be read
-    texts = reading.texts_without_front_matter(view.connection, alike) if alike else {}
+    texts = {node.id: node.body for node in reading.nodes(view.connection, alike)} if alike else {}
     groups: dict[str, list[Candidate]] = {}
     for item in fused:
         groups.setdefault(" ".join(texts.get(item.node_id, "").split()) or item.node_id, []).append(item)

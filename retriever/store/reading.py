@@ -212,11 +212,6 @@ def prefixes(connection: Connection) -> dict[int, str]:
     return dict(connection.execute(f"{query} ORDER BY folder_key, documents.path"))
 
 
-def document_of_node(connection: Connection, node_id: str) -> int | None:
-    row = connection.execute("SELECT document_key FROM nodes WHERE node_id = ?", (node_id,)).fetchone()
-    return None if row is None else int(row[0])
-
-
 def counts(connection: Connection) -> Counts:
     row = connection.execute(
         "SELECT (SELECT count(*) FROM documents), (SELECT count(*) FROM nodes WHERE first_line IS NOT NULL),"
@@ -270,12 +265,6 @@ def rankable_keys(connection: Connection, document_keys: Iterable[int]) -> list[
     return [row[0] for row in select(connection, query, document_keys)]
 
 
-def count_documents(connection: Connection, node_keys: Iterable[int]) -> int:
-    """Return how many documents these nodes are of."""
-    query = f"SELECT count(DISTINCT document_key) FROM nodes WHERE node_key {GIVEN}"
-    return int(select(connection, query, node_keys).fetchone()[0])
-
-
 def shown_nodes(connection: Connection, node_keys: Iterable[int]) -> dict[int, str]:
     """Map node keys to the id that a search shows."""
     query = f"SELECT node_key, coalesce(holder_id, node_id) FROM nodes WHERE node_key {GIVEN}"
@@ -309,13 +298,6 @@ def nodes_called(connection: Connection, part: str, limit: int) -> list[tuple[st
         (f"%{part}%", limit),
     )
     return rows.fetchall()
-
-
-def texts_without_front_matter(connection: Connection, node_ids: Iterable[str]) -> dict[str, str]:
-    """Map node ids to the text below the front matter; ids that are not there are left out."""
-    query = f"SELECT node_id, text, front_matter_lines FROM nodes WHERE node_id {GIVEN}"
-    rows = ((node_id, text.split("\n", lines)[lines:]) for node_id, text, lines in select(connection, query, node_ids))
-    return {node_id: "".join(body) for node_id, body in rows}
 
 
 def keys_of_nodes(connection: Connection, node_ids: Iterable[str]) -> dict[str, int]:
