@@ -203,30 +203,19 @@ class Retriever(Closing):
         with self.view() as view:
             return read_excerpt(view.connection, reference, self.access)
 
-    def similar(
-        self, reference: str, count: int = 10, *, same_file: bool = False, unlinked: bool = False
-    ) -> SimilarSections:
+    def similar(self, reference: str, count: int = 10, *, unlinked: bool = False) -> SimilarSections:
         """Find the sections that are nearest in meaning to a section, with all below it, or to a file.
 
         Args:
             reference: a node id or a path.
             count: how many at most.
-            same_file: whether other sections of the same file count; they are marked.
             unlinked: whether files that it links to, or that link to it, are left out.
 
         Raises:
             UsageError: there is no such section or file, it has no text, or the index has no vectors.
         """
         with self.view() as view:
-            return find_similar(
-                view,
-                reference,
-                self.access,
-                count,
-                same_file=same_file,
-                unlinked=unlinked,
-                how=self.profile.vector_search,
-            )
+            return find_similar(view, reference, self.access, count, unlinked=unlinked, how=self.profile.vector_search)
 
     def status(self) -> "Status":
         """Return what is indexed, which files changed since, and what is not as it should be."""

@@ -43,10 +43,8 @@ class Deadline:
         left, reserved = self.started + self.total_s - self.clock(), RESERVED_S[stage]
         if left > reserved:
             return left - reserved
-        if left <= 0:
-            raise OutOfTimeError("skipped, the budget is used up")
         raise OutOfTimeError(
-            f"skipped, {1000 * left:,.0f} ms of the budget of {1000 * self.total_s:,.0f} ms were left, "
+            f"skipped, {1000 * max(left, 0):,.0f} ms of the budget of {1000 * self.total_s:,.0f} ms were left, "
             f"and {1000 * reserved:,.0f} ms are needed"
         )
 

@@ -245,8 +245,6 @@ class SimilarSection(Cited):
     """Its first sentences, at most about 200 characters."""
     similarity: float
     """The cosine of the means of both sections' chunk vectors: about 0 for unrelated ones, 1 for equal ones."""
-    same_file: bool
-    """Whether it is in the file of the other one."""
 
 
 @dataclass(frozen=True, slots=True)

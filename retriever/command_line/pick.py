@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, Final
 from prompt_toolkit.application import Application
 from prompt_toolkit.application.run_in_terminal import in_terminal
 from prompt_toolkit.buffer import Buffer
-from prompt_toolkit.filters import Condition
 from prompt_toolkit.formatted_text import StyleAndTextTuples
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.layout import BufferControl, Dimension, FormattedTextControl, HSplit, Layout, VSplit, Window
@@ -43,7 +42,7 @@ WHILE_TYPING: Final[Mapping[str, Any]] = {
     "use_llm": False,
     "rerank": {"kind": "none"},
 }
-KEYS = "arrows: choose  Enter: open  y: copy  Esc: end"
+KEYS = "arrows: choose  Enter: open  Ctrl-Y: copy  Esc: end"
 START = """Type a question, or words of it.
 
 in:FOLDER  tag:TAG  since:7d  where:KEY=VALUE
@@ -82,11 +81,10 @@ class Picker:
         self._retriever, self._scope = retriever, scope
         self._answer: Answer | None = None
         self._chosen = 0
-        self._is_choosing = False  # by the arrows, until something is typed
         self._note = ""
         self._typed = asyncio.Event()
         self._typed.set()
-        self.question = Buffer(multiline=False, on_text_changed=lambda _: self._note_typing())
+        self.question = Buffer(multiline=False, on_text_changed=lambda _: self._typed.set())
         self.question.text, self.question.cursor_position = question, len(question)
         typed = Window(BufferControl(self.question, input_processors=[BeforeInput("> ", "class:cited")]), height=1)
         hits = Window(FormattedTextControl(self._draw_hits), width=EQUAL)
@@ -104,10 +102,6 @@ class Picker:
             self.application.create_background_task(self._follow())
 
         self.application.run(pre_run=begin)
-
-    def _note_typing(self) -> None:
-        self._is_choosing = False
-        self._typed.set()
 
     @property
     def hit(self) -> "Hit | None":
@@ -184,14 +178,13 @@ class Picker:
 
         def move(by: int) -> None:
             last = len(self._answer.hits) - 1 if self._answer else 0
-            self._note, self._chosen, self._is_choosing = "", max(0, min(self._chosen + by, last)), True
+            self._note, self._chosen = "", max(0, min(self._chosen + by, last))
 
         for name, by in (("down", 1), ("up", -1), ("c-n", 1), ("c-p", -1), ("pagedown", 5), ("pageup", -5)):
             keys.add(name)(lambda _, by=by: move(by))
         for name in ("escape", "c-c"):
             keys.add(name, eager=True)(lambda event: event.app.exit())
         keys.add("c-y")(self._copy)
-        keys.add("y", filter=Condition(lambda: self._is_choosing))(self._copy)
         keys.add("enter")(lambda event: event.app.create_background_task(self._open()))
         return keys
 

@@ -118,8 +118,7 @@ def show_answer(page: Page, answer: "Answer", *, full: bool, headline: bool = Tr
 def show_similar(page: Page, found: "SimilarSections") -> None:
     """Print the sections near in meaning to another one, nearest first: how near, titles above, what it says."""
     for item in found.sections:
-        same = "  same file" if item.same_file else ""
-        marks = f"  {item.similarity:.2f}{same}{format_doubt(item.citation_state)}"
+        marks = f"  {item.similarity:.2f}{format_doubt(item.citation_state)}"
         cited = page.cite(item)
         page.line(Text.assemble((f"{item.rank:>2}  ", QUIET), cited, (marks, QUIET)))
         page.paragraph(Text(CRUMB.join(map(sanitize_line, (*item.breadcrumb, item.title)))), INDENT)

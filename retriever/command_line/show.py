@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import reduce
+from functools import partial, reduce
 from itertools import groupby
 from typing import TYPE_CHECKING
 
@@ -81,7 +81,6 @@ def tree(console: Console, opening: Opening, output: Output, reference: str, dep
     metavar="N",
     help="Show the N sections that are nearest in meaning, in place of the text.",
 )
-@click.option("--same-file", is_flag=True, help="With --similar, count other sections of the same file as well.")
 @click.option("--unlinked", is_flag=True, help="With --similar, leave out files that are linked with it already.")
 @options.docs
 @options.index
@@ -93,7 +92,6 @@ def read(
     reference: str,
     similar: int | None,
     *,
-    same_file: bool,
     unlinked: bool,
 ) -> ExitCode:
     """Print the text of a section (its node id), of a file (its path), or of lines of a file.
@@ -101,12 +99,15 @@ def read(
     Standard output holds the text alone; where it stands is said on standard error. How near a section is to it, with
     --similar, is the cosine of the means of their vectors, at most 1: no question is asked, and no other model.
     """
-    if (same_file or unlinked) and not similar:
-        raise click.UsageError("--same-file and --unlinked go with --similar")
+    if unlinked and not similar:
+        raise click.UsageError("--unlinked goes with --similar")
     with open_at(reference, opening, console) as retriever:
         if similar:
-            found = retriever.similar(reference, similar, same_file=same_file, unlinked=unlinked)
-            return print_similar(console, output, found, same_file=same_file)
+            found = retriever.similar(reference, similar, unlinked=unlinked)
+            if output.is_for_people and not found.sections:
+                console.note("no other file is similar")
+            output.draw(found, partial(draw_similar, found))
+            return ExitCode.OK
         excerpt = retriever.read(reference)
     if output.is_for_people:  # on standard error: what is piped on is the text alone
         titles = " > ".join((*excerpt.breadcrumb, excerpt.title))
@@ -117,19 +118,11 @@ def read(
     return ExitCode.OK
 
 
-def print_similar(console: Console, output: Output, found: "SimilarSections", *, same_file: bool) -> ExitCode:
-    """Print the sections that `read --similar` found."""
-    if output.is_for_people and not found.sections:
-        hint = "" if same_file else f"; --same-file includes {found.file} itself"
-        console.note(f"no other file is similar{hint}")
+def draw_similar(found: "SimilarSections", page: "Page") -> None:
+    """Draw the sections that `read --similar` found."""
+    from retriever.command_line.render import show_similar  # rich
 
-    def draw(page: "Page") -> None:
-        from retriever.command_line.render import show_similar  # rich
-
-        show_similar(page, found)
-
-    output.draw(found, draw)
-    return ExitCode.OK
+    show_similar(page, found)
 
 
 @options.command("status", "status -v", "status --json")
@@ -216,10 +209,9 @@ def profiles(console: Console, name: str | None) -> ExitCode:
 
 def format_profile(name: str, profile: Profile) -> str:
     """Format the settings as a profile file, a line for each."""
-    example = next(item for item in list_settings() if len(item.path) > 1)
     lines = [
         f"# Profile {name}: every setting, its value and its meaning.",
-        f"# Each is a flag and a variable too: {example.key} is {example.flag} and {example.variable}.",
+        "# Each is a flag and a variable too: llm.url is --llm-url and HYBRID_RETRIEVE_LLM_URL.",
     ]
     for section, items in groupby(list_settings(), key=lambda item: item.path[:-1]):
         lines += [f"{key}:" for key in section]

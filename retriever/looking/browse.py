@@ -204,7 +204,6 @@ def find_similar(
     access: FolderAccess,
     count: int,
     *,
-    same_file: bool = False,
     unlinked: bool = False,
     how: VectorChoice = "exact",
 ) -> SimilarSections:
@@ -215,7 +214,7 @@ def find_similar(
         SnapshotError: the vectors are not those of the index.
     """
     key, node_id = find_in_documents(view.connection, reference)
-    scores = score_similar(view, key, node_id, count, same_file=same_file, unlinked=unlinked, how=how)
+    scores = score_similar(view, key, node_id, count, unlinked=unlinked, how=how)
     nodes = view.tree.read([node_id, *scores])
     asked, keys = nodes[node_id], {near: view.tree.document_key(near) for near in scores}
     anchors = Anchors(view.connection, set(keys.values()), access)
@@ -234,7 +233,6 @@ def find_similar(
             breadcrumb=node.breadcrumb,
             summary=cut(node.summary, SUMMARY_CHARS),
             similarity=similarity,
-            same_file=keys[near] == key,
             citation_state=anchor.state,
             cited_as=document.name,
         )
@@ -249,7 +247,6 @@ def score_similar(
     node_id: str,
     count: int,
     *,
-    same_file: bool = False,
     unlinked: bool = False,
     how: VectorChoice = "exact",
 ) -> dict[str, float]:
@@ -267,8 +264,7 @@ def score_similar(
     parts = tree.read(owners)
     telling = [row for part, row in zip(owners, matrix, strict=True) if parts[part].title not in templates]
     of_file = {node.id for node in reading.outlines(view.connection, [key])}
-    left_out = own if same_file else own | of_file
-    scores = score_near(view, np.mean(telling, axis=0, keepdims=True), left_out, count, how) if telling else {}
+    scores = score_near(view, np.mean(telling, axis=0, keepdims=True), of_file, count, how) if telling else {}
     tree.load_nodes(scores)
     nodes = tree.read(scores)
     linked = {node.document_key for part in of_file if unlinked for node in (*tree.links(part), *tree.backlinks(part))}

@@ -38,7 +38,7 @@ def test_typing_finds_and_keys_choose_copy_and_open(notes: Path) -> None:
         notes,
         (b"> ", b"keys"),
         (b"1/2", DOWN),
-        (b"2", b"y"),
+        (b"2", CTRL_Y),
         (b"copied keys.md:", b"\r"),
         (b"\x1b[?1049h", BACKSPACE * 4 + b"bees"),  # it is back, and the question goes on
         (b"bees.md", CTRL_C),

@@ -85,7 +85,7 @@ MISUSED = [
     (["add", "/tmp"], "did you mean `index /tmp`?"), (["web"], "did you mean `serve --web`?"),
     (["-l", "q"], "`tree` lists all"), (["-C", "2", "q"], "--full shows"),
     (["watch", "/tmp"], "did you mean `index --watch /tmp`?"),
-    (["read", "a.md", "--same-file"], "--same-file and --unlinked go with --similar"),
+    (["read", "a.md", "--unlinked"], "--unlinked goes with --similar"),
     (["--top-k", "ten", "q"], "--top-k"), (["--ranking", "some", "q"], "--ranking"),
     (["--vector-topn", "5", "q"], "Did you mean"), (["-x", "q"], "comes after --"),
     (["--all", "--index", "a", "q"], "leave out --index"), (["--context", "--full", "q"], "leave out --full"),
