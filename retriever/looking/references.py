@@ -57,8 +57,11 @@ def find_place(connection: Connection, reference: str) -> tuple[int, str, tuple[
         UnknownReferenceError: there is no such file or section; it says which are called nearly so.
         UsageError: there are several.
     """
-    if found := find_exactly(connection, reference):
-        return *found, None
+    for ids in list_ids(connection, reference):
+        keys = reading.keys_of_nodes(connection, ids)
+        if keys:
+            node_id = only(reference, [node_id for node_id in ids if node_id in keys])
+            return keys[node_id] >> NODE_BITS, node_id, None
     if not _is_name(reference):
         raise UnknownReferenceError(reference)
     if match := LINES.fullmatch(reference):
@@ -142,23 +145,6 @@ def _is_name(reference: str) -> bool:
     return bool(reference.strip()) and not any(sign == "\0" or "\ud800" <= sign <= "\udfff" for sign in reference)
 
 
-def find_exactly(connection: Connection, reference: str) -> tuple[int, str] | None:
-    """Find a node by id or path, or by a path and the slug of a heading; None where there is none."""
-    for ids in list_ids(connection, reference):
-        keys = reading.keys_of_nodes(connection, ids)
-        if keys:
-            node_id = only(reference, [node_id for node_id in ids if node_id in keys])
-            return keys[node_id] >> NODE_BITS, node_id
-    # The slug of a heading stands for its whole id, which has those of the headings above it as well.
-    path, sign, slug = reference.rpartition("#")
-    file = find_exactly(connection, path) if sign and slug else None
-    if file is None:
-        return None
-    nodes = [stored.node for stored in reading.nodes_of_documents(connection, [file[0]])]
-    found = [node.id for node in nodes if node.id.endswith(f"/{slug}") or (slug == node.anchor and node.span)]
-    return (file[0], only(reference, found)) if found else None
-
-
 def only(reference: str, found: Sequence[str]) -> str:
     """Return the one that was found.
 
@@ -214,7 +200,8 @@ def find_by_name(connection: Connection, reference: str) -> tuple[int, str]:
     documents = [DocumentName(*row) for row in connection.execute(_DOCUMENTS)]
     wikilink = WIKILINK.fullmatch(reference.strip())
     name, sign, heading = (wikilink[1] if wikilink else reference).strip().partition("#")
-    named = match_documents(name, documents)
+    exactly = ([document for document in documents if document.node_id in ids] for ids in list_ids(connection, name))
+    named = next(filter(None, exactly), []) or match_documents(name, documents)
     if named and (not heading.strip() or heading.startswith("^")):  # `^` begins a block of Obsidian's
         return named[0].key, only(reference, [document.node_id for document in named])
     sections = [SectionName(*row) for row in connection.execute(_SECTIONS)]

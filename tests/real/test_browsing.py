@@ -81,6 +81,7 @@ def test_paths_as_the_current_folder_sees_them(
     second = shelf.place / "annex"
     absolute = retriever.read(f"{shelf.docs}/guide.md:8")
     assert absolute.text == "Run it.\n"
+    assert retriever.read(f"{shelf.docs}/guide.md#linux").node_id == "docs:guide.md#install/linux"
     assert retriever.read(f"{second}/manual.md#other").node_id == "annex:manual.md#other"
     assert retriever.read("annex:manual.md:3").text == "guide\n"
     monkeypatch.chdir(shelf.docs / "a")

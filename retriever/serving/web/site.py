@@ -20,6 +20,7 @@ from retriever.places.view import View
 from retriever.query import AskRequest, Scope
 from retriever.serving.pool import Arguments, Model, read_arguments
 from retriever.store import reading
+from retriever.text import cut
 from retriever.types import Cited, CitedSentence, Hit
 
 # A file name that is not UTF-8 comes as Python carries it, with lone surrogates, which pydantic's own text refuses.
@@ -137,10 +138,8 @@ class Outline:
         node = self.find(node_id)
         if node is None:
             return node_id
-        file_name = PurePath(node.path).name if node.kind is NodeKind.FILE else NO_TITLE
-        label = self.folder_names.get(node_id) or node.title.strip() or file_name
-        label = label if len(label) <= MAX_SHOWN_TITLE else f"{label[: MAX_SHOWN_TITLE - 1]}…"
-        return f"{label}/" if node.kind is NodeKind.FOLDER else label
+        label = self.folder_names.get(node_id) or node.title.strip() or PurePath(node.path).name or NO_TITLE
+        return f"{cut(label, MAX_SHOWN_TITLE)}{'/' if node.kind is NodeKind.FOLDER else ''}"
 
     def path_to(self, node_id: str) -> list[Node]:
         path = [self.tree.node(node_id)]
