@@ -88,11 +88,8 @@ def test_other_chunk_settings_make_all_chunks_anew_and_embed_new_texts_alone(she
 
 @pytest.mark.parametrize(
     "wrong",
-    [
-        np.full((1, 64), np.nan, np.float32), np.zeros((1, 64), np.float32), np.ones((2, 64), np.float32),
-        np.ones((1, 63), np.float32), np.ones(64, np.float32),
-    ],
-    ids=["not a number", "zeros", "too many", "too short", "no matrix"],
+    [np.full((1, 64), np.nan, np.float32), np.ones((2, 64), np.float32), np.ones((1, 63), np.float32)],
+    ids=["not a number", "too many", "too short"],
 )  # fmt: skip
 def test_what_is_no_vector_is_never_stored(shelf: Shelf, wrong: FloatMatrix) -> None:
     shelf.write("new.md", "# Otters\n\nAn otter sleeps.\n")

@@ -166,9 +166,3 @@ def test_nothing_is_lost_nothing_is_too_long_and_spans_are_right(
         assert not shown[place:found].strip()
         place = found + len(own)
     assert not shown[place:].strip()
-
-
-@given(st.lists(PAGES, max_size=4))
-def test_many_nodes_give_what_each_gives_alone(pages: list[str]) -> None:
-    nodes = [make_node(page, f"{number}.md", f"Page {number}", level=0) for number, page in enumerate(pages)]
-    assert chunk_nodes(nodes, count, SMALL) == [chunk_node(node, count, SMALL) for node in nodes]

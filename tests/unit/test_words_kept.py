@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from pageindex.blocks import BlockKind
 from pageindex.dialects import COMMONMARK
 from pageindex.document import parse_document
 from pageindex.units import UnitKind
@@ -63,6 +62,7 @@ def find_missing(sought: list[str], held: list[str]) -> str:
 def test_a_plain_paragraph_is_quoted_word_by_word(text: str) -> None:
     (node,) = (placed.node for placed in parse_document("a.md", f"{text}\n").nodes)
     assert words(" ".join(unit.text for unit in node.units)) == words(text)
+    assert node.shown_text is None  # all of it is searched
 
 
 @pytest.mark.parametrize("folder", ["docs", "tests/eval_corpus", "benchmarks/data/lines", "tests/data/languages"])
@@ -82,10 +82,3 @@ def check_units(file: Path) -> None:
             joined = "".join(words(cited))  # `Enum`s is one word to a reader
             missing = find_missing(words(unit.text), words(cited))
             assert missing == "" or missing in joined or "[!" in cited, (file, unit.span, missing)
-
-
-@pytest.mark.parametrize("text", PLAIN)
-def test_no_word_of_it_is_hidden_from_search(text: str) -> None:
-    node = parse_document("a.md", f"{text}\n").nodes[0].node
-    assert node.shown_text is None
-    assert all(block.kind is not BlockKind.HIDDEN for block in node.blocks)
