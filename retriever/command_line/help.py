@@ -10,7 +10,6 @@ from retriever.settings.schema import Setting
 
 # Settings that --help shows; `profiles NAME` lists them all.
 EVERYDAY = frozenset({"top_k", "exact", "documents.ignore", "context_tokens"})
-ALIASES = {"top_k": ("-n", "--limit")}  # as other programs call the flags of settings
 HELP_WIDTH = 100  # columns, at most
 
 
@@ -36,8 +35,7 @@ def setting_flags(setting: Setting) -> tuple[str, ...]:
     """Return the flags of a setting, the shortest first; a switch has two words in one."""
     if setting.type is bool:
         return (f"{setting.flag}/--no-{setting.flag.removeprefix('--')}",)
-    own = (setting.short_flag, setting.flag) if setting.short_flag else (setting.flag,)
-    return own + ALIASES.get(setting.key, ())
+    return (*setting.other_flags, setting.flag)
 
 
 class WithHelp(click.Command):

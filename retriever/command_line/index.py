@@ -41,7 +41,7 @@ SIGNS = {"well": "ok", "note": "note", "problem": "PROBLEM"}  # of what `doctor`
 @click.option("--yes", is_flag=True, help="DOCS may be your home folder, or one that holds it.")
 @click.option("--enqueue", is_flag=True, help="Leave the embedding to `postgres worker`.")
 @click.option("--watch", is_flag=True, help="Index again within two seconds of every save, until Ctrl-C.")
-@options.output_option("Print one JSON object, with --watch one for each run, for programs.")
+@options.output
 def index(console: Console, opening: Opening, output: Output, *, yes: bool, enqueue: bool, watch: bool) -> ExitCode:
     """Index the folders DOCS, each a folder of Markdown; again, only what changed since.
 

@@ -59,14 +59,10 @@ docs = click.option(
     shell_complete=complete_path,
     help="Index this folder of Markdown first, only what changed. Repeatable.",
 )
-
-
-def output_option(help_text: str) -> Callable[[Callable[..., ExitCode]], Callable[..., ExitCode]]:
-    """Add --json; what it chooses becomes the parameter `output`, which prints the results."""
-    return click.option("--json", "output", type=click.UNPROCESSED, flag_value=JsonOutput(), help=help_text)
-
-
-output = output_option("Print one JSON object, for programs.")
+# What it chooses becomes the parameter `output`, which prints the results.
+output = click.option(
+    "--json", "output", type=click.UNPROCESSED, flag_value=JsonOutput(), help="Print JSON, for programs."
+)
 no_llm = click.option("--no-llm", is_flag=True, help="Ask no language model.")
 question = click.argument("words", nargs=-1, metavar="QUESTION")
 conversation = click.option(

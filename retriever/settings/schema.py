@@ -15,9 +15,9 @@ INDEX_SECTIONS = ("encoder", "documents")  # an index, whose content they decide
 LEAST_CONTEXT_TOKENS = 100  # a context without any quotation takes at most these
 
 
-def setting(default: Any, help: str, short_flag: str = "") -> Any:  # noqa: ANN401 - as dataclasses.field, which takes the field's own type
-    """Return a dataclass field with its default, one sentence of help, and a shorter flag beside its own."""
-    return field(default=default, metadata={"help": help, "short_flag": short_flag})
+def setting(default: Any, help: str, *flags: str) -> Any:  # noqa: ANN401 - as dataclasses.field, which takes the field's own type
+    """Return a dataclass field with its default, one sentence of help, and other flags beside its own."""
+    return field(default=default, metadata={"help": help, "other_flags": flags})
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +142,7 @@ class Profile:
 
     __pydantic_config__: ClassVar = {"extra": "forbid"}  # keys that are no setting
 
-    top_k: Count = setting(5, "How many sections are returned.", "-k")
+    top_k: Count = setting(5, "How many sections are returned.", "-k", "-n", "--limit")
     vector_top_n: Count = setting(60, "How many chunks semantic search finds for a query.")
     keyword_top_n: Count = setting(100, "How many sections keyword search ranks.")
     candidate_cap: Count = setting(30, "How many fused candidates are kept; top_k of them are returned.")
@@ -217,7 +217,7 @@ class Setting:
     type: Any
     default: Any
     help: str
-    short_flag: str  # beside `flag`; empty when there is none
+    other_flags: tuple[str, ...]  # beside `flag`, the shortest first
 
     @property
     def key(self) -> str:
