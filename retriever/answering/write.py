@@ -256,14 +256,10 @@ class AnswerWriter:
     def _ask(self, checker: Checker, pieces: "Sequence[Piece]") -> None:
         """Let the model write into the checker; LanguageModelError where nothing of it holds, OutOfTimeError."""
         generator, seconds = self._open_generator(), self._seconds_left()
-
-        def plan_task() -> Task[WrittenAnswer]:  # planned anew: the search took its time
-            plan = plan_answer(checker.question, generator, seconds)
-            checker.most = plan.sentences
-            task, checker.blocks = build_answer_task(checker.question, pieces, plan, seconds)
-            return replace(task, on_text=checker.read)
-
-        for item in generator.write_planned(plan_task).sentences:
+        plan = plan_answer(checker.question, generator, seconds)  # planned anew: the search took its time
+        checker.most = plan.sentences
+        task, checker.blocks = build_answer_task(checker.question, pieces, plan, seconds)
+        for item in generator.write(replace(task, on_text=checker.read)).sentences:
             checker.check(item)
         if not checker.kept:
             wrong = f" ({checker.dropped[0].reason})" if checker.dropped else ""

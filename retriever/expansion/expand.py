@@ -10,7 +10,6 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
-from functools import partial
 from time import perf_counter
 
 from retriever.errors import LanguageModelError, OutOfTimeError, SnapshotError
@@ -113,7 +112,7 @@ class Expander:
                     what = f"{self._generator.name} writes nothing that helps a search"
                     recorder.notes.append(f"{what}: expansion is off for it; --hyde always forces it")
                     return Expansion(), ExpansionReport("skipped")
-                written = self._generator.write_planned(partial(self._plan, texts, question, grounding, seconds))
+                written = self._generator.write(self._plan(texts, question, grounding, seconds))
             except (OutOfTimeError, LanguageModelError) as error:
                 recorder.degrade(StageName.EXPAND, error)
                 return Expansion(), ExpansionReport("skipped" if isinstance(error, OutOfTimeError) else "failed")

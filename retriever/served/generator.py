@@ -6,7 +6,7 @@ docs/internals/language-models.md says what it promises.
 import logging
 import math
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -19,7 +19,7 @@ from retriever.errors import (
     TaskTooLongError,
     WrongAnswerError,
 )
-from retriever.served.server import KEEP_ALIVE_S, SERVERS, ModelInfo, ModelServer, StreamEvent, read_numbers
+from retriever.served.server import KEEP_ALIVE_S, SERVERS, ModelInfo, ModelServer, StreamEvent
 from retriever.served.task import (
     ABILITIES,
     BYTES_PER_TOKEN,
@@ -126,15 +126,6 @@ class Generator:
         """
         window = self.look_up().window
         return max(0, self._prompt_tokens(window, max_tokens) * LEAST_BYTES_PER_TOKEN - size(instructions))
-
-    def write_planned(self, plan: Callable[[], Task[Written]]) -> Written:
-        """Do as `write` for a task that is planned; plan once more where its server turns out to read less."""
-        try:
-            return self.write(plan())
-        except TaskTooLongError as error:
-            model = self.look_up()
-            self._model = replace(model, window=min([model.window, *read_numbers(error.__cause__)]))
-            return self.write(plan())
 
     def write(self, task: Task[Written]) -> Written:
         """Return the object that the model wrote.

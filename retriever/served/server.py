@@ -5,11 +5,10 @@ deadline, and pass over the comments by which a server shows that it is alive.
 """
 
 import json
-import re
 import time
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from math import exp, isfinite
 from typing import Any, ClassVar, TypeVar
 
@@ -68,7 +67,6 @@ class ModelInfo:
     """What a server says of a model, without running it."""
 
     window: int  # how many tokens it reads here
-    billions: float | None  # of weights; None: the server does not say, and neither does the name
     weights: str = ""  # a mark that other weights of the same name lack; empty: the server gives none
 
 
@@ -101,21 +99,6 @@ class StreamEvent(BaseModel):
         read_s = (self.read_ms or 0) / 1e3 + (self.read_ns or 0) / 1e9
         written_s = (self.written_ms or 0) / 1e3 + (self.written_ns or 0) / 1e9
         return Measured(self.read or 0, read_s, self.written, written_s) if self.written else None
-
-
-def read_billions(said: str) -> float | None:
-    """Return how many billion weights a model has, by its name or what its server says of its size.
-
-    >>> read_billions("3.2B llama3.2"), read_billions("qwen2.5-500m-instruct"), read_billions("phi")
-    (3.2, 0.5, None)
-    """
-    found = re.search(r"(?<![\d.])(\d+(?:\.\d+)?)\s*([bm])(?![a-z])", said.lower())
-    return float(found[1]) / (1 if found[2] == "b" else 1000) if found else None
-
-
-def read_numbers(refusal: object) -> list[int]:
-    """Return the numbers of a refusal for length: the smaller one is the window, the larger one what was sent."""
-    return [int(number) for number in re.findall(r"\d{3,}", str(refusal))]
 
 
 def share_of_yes(odds: Sequence[Mapping[str, Any]]) -> float:
@@ -245,13 +228,10 @@ class ModelServer:
             if meta:
                 with suppress(ServedError), self.ask(f"{self.url.removesuffix('/v1')}/props", limits) as props:
                     self.template = props.get("chat_template")
-            info = self._make_info(self.model, int(length or 0) or self.ask_window(limits))
-            count, size = meta.get("n_params"), meta.get("size")
-            return replace(
-                info, billions=count / 1e9 if count else info.billions, weights=f"{count} {size}" if meta else ""
-            )
+            weights = f"{meta.get('n_params')} {meta.get('size')}" if meta else ""
+            return ModelInfo(self._window(int(length or 0) or self._ask_window(limits)), weights)
 
-    def ask_window(self, limits: Limits) -> int | None:
+    def _ask_window(self, limits: Limits) -> int | None:
         """Return how many tokens the model was loaded for, as LM Studio or llama.cpp say beside OpenAI's API."""
         root = self.url.removesuffix("/v1")
         with suppress(ServedError), self.ask(f"{root}/api/v0/models", limits) as content:
@@ -332,11 +312,11 @@ class ModelServer:
         except ServedError as error:
             raise self.explain(error) from error
 
-    def _make_info(self, name: str, context_length: int | None, said: str = "") -> ModelInfo:
-        """Return the information of a model; it reads what is asked for, unless it was made, or loaded, for less."""
+    def _window(self, context_length: int | None) -> int:
+        """Return how many tokens are read: as many as asked for, unless the model was made, or loaded, for less."""
         wanted = self.llm.num_ctx
         known = context_length or (USUAL_WINDOW if wanted == LlmSettings().num_ctx else wanted)  # nobody has said more
-        return ModelInfo(min(wanted, known), read_billions(f"{said} {name.rpartition('/')[2]}"))
+        return min(wanted, known)
 
     def explain(self, error: ServedError) -> RetrieverError:
         """Return what a fault means, and what to do about it: an error of the section's kind."""
@@ -423,9 +403,9 @@ class OllamaServer(ModelServer):
         with self.ask(f"{self.url}/api/show", limits, {"model": name}) as content:
             self.template = content.get("template")
             shown = ShowResponse.model_validate({"model_info": None} | content)
-            info, size = shown.modelinfo or {}, shown.details and shown.details.parameter_size
+            info = shown.modelinfo or {}
             lengths = [int(value) for key, value in info.items() if key.endswith(".context_length")]
-            return replace(self._make_info(name, max(lengths, default=None), size or ""), weights=digest)
+            return ModelInfo(self._window(max(lengths, default=None)), digest)
 
     def stream(self, task: Task[Any], limits: Limits, *, with_schema: bool) -> Generator[StreamEvent]:
         """Do as `ModelServer.stream`."""

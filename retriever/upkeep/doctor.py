@@ -36,7 +36,8 @@ from retriever.indexing.update import update_index
 from retriever.looking.indexes import find_index, index_request
 from retriever.places import FolderStore, Store
 from retriever.protocols import Encoder, Progress
-from retriever.rerank.cross_encoders import check_rerank_server
+from retriever.rerank.cross_encoders import EndpointReranker
+from retriever.rerank.stage import RerankInput
 from retriever.served.generator import Generator
 from retriever.settings.layers import DEFAULT_PROFILE, load_profile, validate
 from retriever.settings.schema import Profile
@@ -151,7 +152,9 @@ def examine_models(profile: Profile) -> Iterator[Finding]:
                 problem = str(error)
         case "endpoint":
             try:
-                says = check_rerank_server(profile)
+                tried = [RerankInput("", "The boats come in at night."), RerankInput("", "a hat")]
+                EndpointReranker(profile).score("when do the boats come in?", tried)
+                says = f"{settings.url} reranks"
             except RerankerError as error:
                 problem = str(error)
         case _:

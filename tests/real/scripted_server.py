@@ -114,7 +114,6 @@ class Model:
 
     capabilities: tuple[str, ...] = ("completion", "tools")
     context_length: int = 131_072
-    parameter_size: str = "8.0B"
 
 
 def rank_words(asked: Asked) -> object:
@@ -286,7 +285,7 @@ class ModelHandler(LoopbackHandler):
             shown = {
                 "model_info": info,
                 "capabilities": model.capabilities,
-                "details": {"family": "llama", "parameter_size": model.parameter_size},
+                "details": {"family": "llama"},
             }
             self.reply(200, shown)
         else:

@@ -90,8 +90,8 @@ def test_a_section_that_names_an_entity_of_the_question_gains(shelf: Shelf, olla
 
 @pytest.fixture(params=["ollama", "openai"])
 def small(request: pytest.FixtureRequest, ollama: ScriptedServer) -> dict[str, Any]:
-    """A model of one billion weights on a server of either kind, whose speed is known."""
-    ollama.models["small:1b"] = Model(parameter_size="1.0B")
+    """A model that was seen to fail with lists, on a server of either kind, whose speed is known."""
+    ollama.models["small:1b"] = Model()
     ollama.listed = [{"id": "small:1b", "max_model_len": 8192}]
     url = ollama.url if request.param == "ollama" else ollama.v1
     write_speed(f"{url} small:1b", Speed(2000, 80))

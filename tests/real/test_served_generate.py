@@ -299,20 +299,6 @@ def test_a_prompt_that_the_server_refuses_is_too_long(served: Served, said: str)
     assert type(failure(served.open())) is TaskTooLongError
 
 
-def test_a_window_that_shows_in_a_refusal_alone_is_planned_by(openai: Served) -> None:
-    said = "request (2967 tokens) exceeds the available context size (2048 tokens), try increasing it"
-    refused = status(400, {"error": {"message": said}})
-    openai.script.answer = lambda asked: refused if asked.prompt_tokens > 1500 else GOOD
-    generator = openai.open()
-
-    def plan() -> Task[Answer]:
-        return replace(TASK, material="word " * (generator.room(TASK.instructions, TASK.max_tokens) // 5))
-
-    for tries in (3, 4):
-        assert generator.write_planned(plan).queries == ("a boat is",)
-        assert len(openai.script.asked) == tries, "with less of a request, with less to read; then remembered"
-
-
 WINDOWS: dict[str, tuple[dict[str, Any], str, Any, int]] = {
     "vLLM": ({"max_model_len": 4096}, "", None, 4096),
     "OpenRouter": ({"context_length": 131_072}, "", None, 8192),

@@ -150,18 +150,3 @@ def test_a_slot_of_2048_tokens_holds_both_tasks_of_a_model_that_does_not_think(
     with open_retriever((), ships.index, "full", settings, encoder=ships.encoder) as retriever:
         assert retriever.search(QUESTION).degraded == ()
     assert all(asked.prompt_tokens + asked.num_predict <= 2048 for asked in ollama.asked)
-
-
-@pytest.mark.parametrize(
-    ("name", "meta", "billions"),
-    [
-        ("model.gguf", {"n_params": 1_500_000_000}, 1.5),
-        ("/models/30b/qwen2.5-coder-1.5b-instruct-q4_k_m.gguf", {}, 1.5),
-        ("model.gguf", {}, None),
-    ],
-)
-def test_the_size_of_a_model_is_what_the_server_counts_or_its_files_name_says(
-    ollama: ScriptedServer, name: str, meta: dict[str, int], billions: float | None
-) -> None:
-    ollama.listed = [{"id": name, "meta": meta}]
-    assert Generator(LlmSettings(url=ollama.v1)).look_up().billions == billions

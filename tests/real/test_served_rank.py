@@ -3,15 +3,13 @@
 import pytest
 
 from retriever.errors import RerankerError
-from retriever.rerank.cross_encoders import EndpointReranker
+from retriever.rerank.cross_encoders import SENT_TOKENS, EndpointReranker
 from retriever.rerank.stage import RerankInput
 from retriever.settings.schema import Profile, RerankSettings
 from tests.program import Cli
 from tests.real.scripted_server import (
-    Asked,
     Fault,
     ScriptedServer,
-    rank_words,
     silence,
     status,
 )
@@ -75,20 +73,13 @@ def test_every_fault_leaves_the_list_as_it_is_and_is_named(ollama: ScriptedServe
     assert reason.startswith("rerank: ")
 
 
-def test_what_is_too_long_is_sent_again_shorter_and_that_is_remembered(ollama: ScriptedServer) -> None:
-    def refuse_long(asked: Asked) -> object:
-        longest = max(len(asked.body["query"]) + len(text) for text in asked.body["documents"]) // 4
-        said = f"input ({longest} tokens) is too large to process (current batch size: 300)"
-        return rank_words(asked) if longest <= 300 else status(500, {"error": {"message": said}})
-
-    ollama.rank = refuse_long
-    reranker = opened(ollama)
-    shown = [RerankInput("A", "tomatoes in a wet summer"), RerankInput("B", "boats " * 2000), RerankInput("C", "one")]
-    scores = reranker.score(QUESTION, shown).scores
-    assert scores.index(max(scores)) == 0, "a long one does not lose the others"
-    assert len(ollama.of_kind("rank")) == 2
-    reranker.score("other tomatoes", shown)
-    assert len(ollama.of_kind("rank")) == 3
+def test_a_long_text_is_cut_and_does_not_lose_the_others(ollama: ScriptedServer) -> None:
+    shown = [RerankInput("A", "tomatoes in a wet summer"), RerankInput("B", "boats " * 2000)]
+    opened(ollama).score("tomatoes " * 1000, shown)
+    (asked,) = ollama.of_kind("rank")
+    assert len(asked.body["query"].split()) <= SENT_TOKENS // 2
+    assert max(len(f"{asked.body['query']} {text}".split()) for text in asked.body["documents"]) <= SENT_TOKENS
+    assert asked.body["documents"][0] == "A\ntomatoes in a wet summer"
 
 
 def test_a_search_in_the_order_of_the_server(

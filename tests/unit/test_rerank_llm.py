@@ -15,7 +15,6 @@ from retriever.errors import LanguageModelError, TaskTooLongError, WrongAnswerEr
 from retriever.rerank.llm import LlmReranker, Order
 from retriever.rerank.stage import RerankInput, rank_value
 from retriever.served.generator import Generator
-from retriever.served.server import ModelInfo
 from retriever.served.task import Abilities, Speed, Task, Written, size
 
 QUESTION = "how are the two rankings fused?"
@@ -43,12 +42,6 @@ class ScriptedGenerator:
         except ValidationError as error:
             raise WrongAnswerError("the model wrote something else") from error
 
-    def write_planned(self, plan: Callable[[], Task[Written]]) -> Written:
-        return self.write(plan())
-
-    def look_up(self) -> ModelInfo:
-        return ModelInfo(8192, 8.0)
-
     def room(self, instructions: str, max_tokens: int) -> int:
         return self.bytes_of_room
 
@@ -72,7 +65,7 @@ def reranker(reply: Reply, room: int = 1_000_000) -> tuple[LlmReranker, Scripted
 
 
 def opened(generator: ScriptedGenerator) -> LlmReranker:
-    return LlmReranker(cast("Generator", generator), lambda: "0123abcd")
+    return LlmReranker(cast("Generator", generator))
 
 
 def order(scores: Sequence[float]) -> list[int]:
@@ -186,7 +179,8 @@ def outside_the_fence(task: Task[Any]) -> str:
 
 
 @pytest.mark.parametrize("hostile", HOSTILE, ids=range(len(HOSTILE)))
-def test_an_obedient_model_finds_no_orders_outside_the_fence(hostile: str) -> None:
+def test_an_obedient_model_finds_no_orders_outside_the_fence(hostile: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("retriever.rerank.llm.new_nonce", lambda: "0123abcd")
     place = 5
     pieces = shown(8)
     text = hostile.format(n=place + 1)
