@@ -4,13 +4,10 @@ import contextlib
 import importlib.util
 import os
 import secrets
-import select
 import shutil
 import socket
-import socketserver
 import subprocess
 import tempfile
-import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -100,35 +97,6 @@ class Server:
 
     def address(self, database: str = "postgres", user: str = "") -> str:
         return f"postgresql://{user or self.user}@127.0.0.1:{self.port}/{database}"
-
-
-@contextlib.contextmanager
-def counting_turns(port: int) -> Iterator[tuple[int, list[None]]]:
-    """A port that leads to another one, and a list that grows by one for each time a client waits for an answer."""
-    turns: list[None] = []
-
-    class Passing(socketserver.BaseRequestHandler):
-        def handle(self) -> None:
-            is_clients = False
-            with socket.create_connection(("127.0.0.1", port)) as server:
-                while True:
-                    # An answer may come in pieces, and the client goes on as soon as it has what it asked for.
-                    rest = [] if is_clients else select.select([server], [], [], 0.002)[0]
-                    for ready in rest or select.select([self.request, server], [], [])[0]:
-                        content = ready.recv(1 << 16)
-                        if not content:
-                            return
-                        if ready is server and is_clients:
-                            turns.append(None)
-                        is_clients = ready is not server
-                        (self.request if ready is server else server).sendall(content)
-
-    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Passing) as listener:
-        listener.daemon_threads = True
-        thread = threading.Thread(target=listener.serve_forever, daemon=True)
-        thread.start()
-        yield int(listener.server_address[1]), turns
-        listener.shutdown()
 
 
 def free_port() -> int:

@@ -35,8 +35,6 @@ class Background:
     common: float  # the mean of all their cosines, as the encoder gives them: what all texts have in common
     best: float  # the median of their best, related as by `relate`; documents about one of the fields do not move it
     deviation: float  # the standard deviation of all of them, likewise, above 0
-    fingerprint: str  # of the encoder
-    chunks: int  # how many were searched
 
     def z_score(self, cosine: float) -> float:
         """Return how far a related cosine is above `best`, in deviations."""
@@ -137,6 +135,4 @@ def add_cosines(parts: "Sequence[Cosines]") -> Background | None:
         common=round(mean, 6),
         best=round((best - mean) / (1 - mean), 6),
         deviation=round(deviation / (1 - mean), 6),
-        fingerprint=parts[0].fingerprint,
-        chunks=chunks,
     )

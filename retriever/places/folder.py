@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 from retriever.places.place import Derived, Store
 from retriever.store import database
 from retriever.store.database import Connection, translate_sqlite_errors
-from retriever.store.files import FILE_NAME, measure_folder, require_own, writer_lock
+from retriever.store.files import FILE_NAME, measure_folder, writer_lock
 from retriever.store.reading import StoredState
 
 if TYPE_CHECKING:
@@ -33,10 +33,6 @@ class FolderStore(Store):
     def exists(self) -> bool:
         """Return whether there is an `index.sqlite`."""
         return database.is_index(self.folder)
-
-    def require_own(self) -> None:
-        """Look at the first bytes of index.sqlite."""
-        require_own(self.folder)
 
     def open(self) -> Connection:
         """Open index.sqlite for a reader."""

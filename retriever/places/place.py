@@ -91,10 +91,6 @@ class Store(ABC):
     def exists(self) -> bool:
         """Return whether there is an index."""
 
-    def require_own(self) -> None:
-        """Raise UsageError where the place holds something else than an index of ours."""
-        return
-
     @abstractmethod
     def open(self) -> Connection:
         """Open a connection for a reader, of a read-only folder too; NoIndexError where there is no index."""

@@ -50,7 +50,7 @@ from retriever.store.database import (
     make_schema,
     translate_sqlite_errors,
 )
-from retriever.store.files import FILE_NAME, LOGS, is_folder, writer_lock, writing_to
+from retriever.store.files import FILE_NAME, LOGS, is_folder, require_own, writer_lock, writing_to
 from retriever.trace import NoProgress
 from retriever.upkeep.probe import SAYS, SECONDS, probe
 
@@ -259,7 +259,6 @@ def repair_index(store: Store, progress: Progress | None = None, encoder: Encode
     """
     if not store.exists():
         return
-    store.require_own()
     if is_damaged(store):
         # What a database has lost is in the backups of its server, or made again by `index`.
         yield replace_database(store.folder)
@@ -301,6 +300,7 @@ def is_damaged(store: Store) -> bool:
 
 def replace_database(index: Path) -> str:
     """Put a database with what can be saved in the place of a damaged one, all or nothing; return what was saved."""
+    require_own(index)
     with (
         writer_lock(index, WAIT_FOR_WRITER_S),
         writing_to(index),
