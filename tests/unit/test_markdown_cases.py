@@ -11,14 +11,14 @@ from pageindex.dialects import get_dialect
 from pageindex.document import Document, parse_document
 from pageindex.formats import decode
 from pageindex.links import LinkKind
-from pageindex.node import Node
+from pageindex.node import Node, Span
 from pageindex.units import Unit
 from retriever.serving.web.section_html import RenderOptions, render_markdown
 
 CASES = Path(__file__).parents[1] / "markdown_cases"
 CASE = re.compile(
     r"^## (.+?)\n.*?^`{9} markdown ?(\w*)\n(.*?)^`{9}\n"
-    r"(?:\n+`{9} outline\n(.*?)^`{9}\n)?(?:\n+`{9} units\n(.*?)^`{9}\n)?(?:\n+`{9} html\n(.*?)^`{9}$)?",
+    r"(?:\n+`{9} outline\n(.*?)^`{9}\n)?(?:\n+`{9} units\n(.*?)^`{9}\n)?(?:\n+`{9} html ?(\S*)\n(.*?)^`{9}$)?",
     re.DOTALL | re.MULTILINE,
 )
 INVISIBLE = {"→": "\t", "␍": "\r", "ⓑ": "\ufeff", "␊": "\u2028", "␌": "\f", "⎵": " ", "∎\n": ""}
@@ -30,16 +30,25 @@ def cases() -> Iterator[ParameterSet]:
             yield pytest.param(dialect or "commonmark", *page_and_made, id=f"{page.stem}: {name}")
 
 
-@pytest.mark.parametrize(("dialect", "markdown", "outline", "units", "html"), list(cases()))
-def test_page(dialect: str, markdown: str, outline: str, units: str, html: str) -> None:
+@pytest.mark.parametrize(("dialect", "markdown", "outline", "units", "lines", "html"), list(cases()))
+def test_page(dialect: str, markdown: str, outline: str, units: str, lines: str, html: str) -> None:
     for shown, meant in INVISIBLE.items():
         markdown = markdown.replace(shown, meant)
     text = decode(markdown.encode())[0]
     document = parse_document("page.md", text, dialect=dialect)
     assert outline in ("", drawn(document))
     assert units in ("", listed(document))
-    assert html in ("", render_markdown(text, RenderOptions(dialect=get_dialect(dialect), resolve=resolve)))
+    assert html in ("", render_excerpt(text, dialect, lines))
     assert "".join(placed.node.text for placed in document.nodes) == text
+
+
+def render_excerpt(text: str, dialect: str, lines: str) -> str:
+    """Return what the page shows of lines `first-last`, which are the passage; of all without lines."""
+    first, last = map(int, lines.split("-")) if lines else (1, None)
+    passage = Span(first, last) if last else None
+    shown = first - 1, last
+    options = RenderOptions(dialect=get_dialect(dialect), resolve=resolve, passage=passage, shown=shown)
+    return render_markdown(text, options)
 
 
 def resolve(kind: LinkKind, path: str, anchor: str) -> str | None:

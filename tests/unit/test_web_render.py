@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pageindex.dialects import get_dialect
-from pageindex.node import Span
 from retriever.serving.web.section_html import Picture, RenderOptions, locate_picture, render_markdown
 from tests.program import PROJECT
 from tests.unit.test_markdown_cases import resolve
@@ -120,69 +119,6 @@ def test_words_are_marked_and_headings_begin_below_the_title() -> None:
     assert re.findall(r"<h(\d)>(.*?)</h\1>", made) == [
         ("2", "Deep"), ("3", "Deeper"), ("2", "Next"), ("2", "High"), ("3", "Low"),
     ]  # fmt: skip
-
-
-PAGE = """\
-Words above.
-
-| year | rain |
-|------|-----:|
-| 1900 | much |
-| 1901 | none |
-
-```python
-first()
-
-second()
-```
-
-3. three
-4. four
-
-   of four
-5. five
-
-> quoted
-> still
-
-[^n]: A note.
-"""
-
-
-@pytest.mark.parametrize(
-    ("line", "begins"),
-    [
-        ("| 1901 | none |", '<tr class="passage" id="passage">\n<td>1901</td>'),
-        ("second()", '<div class="passage code" id="passage"><span class="language">python</span>'),
-        ("   of four", '<ol start="4">\n<li>\n<p class="passage" id="passage">of four</p>'),
-        ("5. five", '<ol start="5">\n<li class="passage" id="passage">\n<p>five</p>'),
-        ("> still", '<blockquote class="passage" id="passage">\n<p>quoted\nstill</p>'),
-        ("[^n]: A note.", '<div class="passage footnote" id="passage"><sup id="note-1">n</sup><div>\n<p>A note.</p>'),
-    ],
-)  # fmt: skip
-def test_an_excerpt_that_begins_inside_a_block_is_shown_as_that_block(line: str, begins: str) -> None:
-    place = PAGE.split("\n").index(line)
-    made = shown(PAGE, shown=(place, None), passage=Span(place + 1, place + 1))
-    header = (
-        r'<table tabindex="0">\n<thead>\n<tr>\n<th>year</th>\n<th class="right">rain</th>\n</tr>\n</thead>\n<tbody>\n'
-    )
-    assert re.sub(f"^{header}", "", made).startswith(begins)
-
-
-def test_an_item_has_a_bullet_but_where_its_own_text_is_above_the_excerpt() -> None:
-    assert "<li>One\n<ul>" in shown("- One\n  - Two\n")
-    assert '<li class="empty">\n<ul>' in shown("- One\n  - Two\n", shown=(1, None))
-
-
-def test_an_excerpt_ends_with_a_whole_block() -> None:
-    lines = PAGE.split("\n")
-    first = lines.index("| 1900 | much |")
-    rows = shown(PAGE, shown=(first, first + 1))
-    assert re.findall(r"<t[hd].*?>(.*?)</t", rows) == ["year", "rain", "1900", "much"]
-    code = lines.index("first()")
-    assert re.sub("<.*?>", "", shown(PAGE, shown=(code, code + 1))) == "pythonfirst()\n\nsecond()\n"
-    item = lines.index("4. four")
-    assert shown(PAGE, shown=(item, item + 1)).endswith('<ol start="4">\n<li>\n<p>four</p>\n</li>\n</ol>\n')
 
 
 @pytest.mark.parametrize(
