@@ -215,7 +215,7 @@ class Retriever(Closing):
             UsageError: there is no such section or file, it has no text, or the index has no vectors.
         """
         with self.view() as view:
-            return find_similar(view, reference, self.access, count, unlinked=unlinked, how=self.profile.vector_search)
+            return find_similar(view, reference, self.access, count, unlinked=unlinked)
 
     def status(self) -> "Status":
         """Return what is indexed, which files changed since, and what is not as it should be."""

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pageindex.blocks import count_lines
-from pageindex.node import Node, NodeKind, Span, folder_id
+from pageindex.node import Node, NodeKind, Span
 from pageindex.tree import DocumentTree
 from retriever.errors import CommandHint, RetrieverError, UsageError
 from retriever.indexing.request import FolderAccess
@@ -22,7 +22,6 @@ from retriever.looking.references import (
 )
 from retriever.places.view import View
 from retriever.searching.citations import Anchors
-from retriever.settings.schema import VectorChoice
 from retriever.store import reading
 from retriever.store.database import Connection
 from retriever.store.reading import OutlineNode
@@ -140,7 +139,6 @@ class Relations:
     """A file or a section among its neighbours."""
 
     asked: CitedNode
-    folder: str  # the node id of the folder that a file is in; empty for a section
     # By kind how many there are, and the first of them: parent, children and siblings (the nearest first) of a section;
     # links and backlinks, of a file those of its sections to other files and from them; similar ones.
     beside: Mapping[str, tuple[int, Sequence[CitedNode]]]
@@ -181,9 +179,8 @@ def find_relations(view: View, reference: str, access: FolderAccess, most: int) 
         anchor = anchors.anchor(keys[own], node.span, node.text)
         return CitedNode(node, f"{name}:{anchor.span}", anchor.state)
 
-    folder = folder_id(reading.prefixes(view.connection)[key], nodes[node_id].path.rpartition("/")[0])
     beside = {kind: (len(ids), [cite(own) for own in ids[:most]]) for kind, ids in found.items()}
-    return Relations(cite(node_id), folder if is_file else "", beside)
+    return Relations(cite(node_id), beside)
 
 
 # The sections that are nearest in meaning: no question, and no model but that of the index. What a section says is the
@@ -205,16 +202,15 @@ def find_similar(
     count: int,
     *,
     unlinked: bool = False,
-    how: VectorChoice = "exact",
 ) -> SimilarSections:
-    """Find the sections nearest in meaning, as `Retriever.similar`; `access` and `how` are of its profile.
+    """Find the sections nearest in meaning, as `Retriever.similar`; `access` is of its profile.
 
     Raises:
         UsageError: there is no such section or file, it has no text, or the index has no vectors.
         SnapshotError: the vectors are not those of the index.
     """
     key, node_id = find_in_documents(view.connection, reference)
-    scores = score_similar(view, key, node_id, count, unlinked=unlinked, how=how)
+    scores = score_similar(view, key, node_id, count, unlinked=unlinked)
     nodes = view.tree.read([node_id, *scores])
     asked, keys = nodes[node_id], {near: view.tree.document_key(near) for near in scores}
     anchors = Anchors(view.connection, set(keys.values()), access)
@@ -248,7 +244,6 @@ def score_similar(
     count: int,
     *,
     unlinked: bool = False,
-    how: VectorChoice = "exact",
 ) -> dict[str, float]:
     """Return the nearest sections to one of a document, or to its file, and how near each is, the nearest first."""
     tree = view.tree
@@ -264,7 +259,7 @@ def score_similar(
     parts = tree.read(owners)
     telling = [row for part, row in zip(owners, matrix, strict=True) if parts[part].title not in templates]
     of_file = {node.id for node in reading.outlines(view.connection, [key])}
-    scores = score_near(view, np.mean(telling, axis=0, keepdims=True), of_file, count, how) if telling else {}
+    scores = score_near(view, np.mean(telling, axis=0, keepdims=True), of_file, count) if telling else {}
     tree.load_nodes(scores)
     nodes = tree.read(scores)
     linked = {node.document_key for part in of_file if unlinked for node in (*tree.links(part), *tree.backlinks(part))}
@@ -279,11 +274,11 @@ def score_similar(
     return {best: scores[best] for best in sorted(near, key=scores.__getitem__, reverse=True)[:count]}
 
 
-def score_near(view: View, mean: FloatMatrix, left_out: set[str], count: int, how: VectorChoice) -> dict[str, float]:
+def score_near(view: View, mean: FloatMatrix, left_out: set[str], count: int) -> dict[str, float]:
     """Return how near the mean of each near section is to this one, at most 1."""
     # The nearest chunks may be those that are left out, but these are not more than they have.
     more = len(vectors_of_nodes(view.connection, view.state.fingerprint, left_out)[1])
-    nearest = view.find_nearest(mean, max(FIRST_CHUNKS, 3 * count) + more, how)
+    nearest = view.find_nearest(mean, max(FIRST_CHUNKS, 3 * count) + more, "exact")
     candidates = {chunk.node_id for text in nearest for chunk in text.chunks} - left_out
     _, owners, matrix = vectors_of_nodes(view.connection, view.state.fingerprint, candidates)
     names, near, own = np.array(owners), sorted(candidates.intersection(owners)), mean[0].astype(np.float64)

@@ -159,7 +159,6 @@ def write_related(found: "Relations", max_tokens: int) -> str:
         return f"{code(cut(cited.node.title, LINE_CHARS))} {cite(cited.citation, cited.state)}"
 
     lines = [f"{describe(found.asked)}. {DATA}"]
-    lines += [f"folder: {code(found.folder)}"] if found.folder else []
     for kind, (count, nodes) in found.beside.items():
         lines.append(f"{kind}: {count:,}" if nodes else f"{kind}: none")
         lines += [f"- {describe(cited)}" for cited in nodes]
