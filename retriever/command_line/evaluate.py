@@ -72,8 +72,6 @@ def evaluate(
     if "top_k" in opening.settings:
         raise click.UsageError(f"{DEPTH} sections are always measured; leave out --top-k")
     names = dict.fromkeys(name.strip() for name in profiles.split(",") if name.strip())
-    if not names:
-        raise click.UsageError("--profiles names none")
     before = read_baseline(Path(baseline)) if baseline else None
     asked = read_questions(Path(questions))
     given = EvaluationInput(asked, opening.docs, opening.index)

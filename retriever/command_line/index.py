@@ -105,8 +105,6 @@ def indexes(console: Console, output: Output, drop: tuple[str, ...], *, yes: boo
 
     NAME, in the first column, is what --index takes.
     """
-    if yes and not drop:
-        raise click.UsageError("--yes goes with --drop: name the index to delete")
     if drop:
         places = dict.fromkeys(map(find_named, drop))  # before anything is deleted: that may shorten another's name
         if not yes:

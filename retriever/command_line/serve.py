@@ -35,7 +35,7 @@ from retriever.settings.layers import load_profile
     help="Holds the bearer token that every request must carry; written when it does not exist. Needed with a --host "
     "that other machines can reach.",
 )
-@click.option("--open", "opens", is_flag=True, help="Open the web page in your browser.")
+@click.option("--open", "opens", is_flag=True, help="Serve --web, and open it in your browser.")
 @options.docs
 @options.index
 @options.profile
@@ -55,8 +55,7 @@ def serve(
 
     Only programs of this machine can connect, and no page of another place that a browser shows.
     """
-    if opens and not web:
-        raise click.UsageError("--open shows the web page: add --web")
+    web = web or opens
     if not (mcp or web):
         raise click.UsageError("say what to serve: --web (a page, and the JSON API), --mcp (for agents), or both")
     # What is imported next may catch a Ctrl-C and report an error of its own: until the server listens for it, it ends

@@ -81,18 +81,8 @@ def test_every_page_is_inert(place: Place, arguments: Sequence[str]) -> None:
     place.check(*arguments, "--index", "index")
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        ["read", LINE, "--index", "index"],
-        ["zebra", "--index", LINE[:100]],
-        ["zebra", "--profile", f"{LINE[:60]}.yaml", "--index", "index"],
-        *slow([["zebra", f"--{LINE[:60]}"], ["forget", LINE, "--index", "index"], ["index", LINE]]),
-    ],
-    ids=range(6),
-)
-def test_every_error_is_inert(place: Place, arguments: Sequence[str]) -> None:
-    assert "error: " in place.check(*arguments, codes=(1, 2))
+def test_an_error_is_inert(place: Place) -> None:
+    assert "error: " in place.check("read", LINE, "--index", "index", codes=(2,))
 
 
 @pytest.mark.slow
