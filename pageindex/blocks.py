@@ -254,13 +254,8 @@ def _read_title(block: Block, content: str, inline: "InlineParser") -> None:
     read = inline.read(title, block.first)
     block.texts = (read if read.line else Inline(title),)  # a picture of a sign alone is shown as it is written
     if block.kind is BlockKind.HEADING:
-        block.content = name or _find_hidden_id(read)
-
-
-def _find_hidden_id(heading: Inline) -> str:
-    """Return the id that a heading is given by `<!-- #id -->`; empty without one."""
-    names = (hidden.removeprefix("<!--").removesuffix("-->").strip() for hidden in heading.hidden)
-    return next((name[1:] for name in names if name.startswith("#")), "")
+        hidden = (comment.removeprefix("<!--").removesuffix("-->").strip() for comment in read.hidden)  # `<!-- #id -->`
+        block.content = name or next((id_[1:] for id_ in hidden if id_.startswith("#")), "")
 
 
 def split_attributes(content: str) -> tuple[str, str]:

@@ -82,3 +82,8 @@ def check_units(file: Path) -> None:
             joined = "".join(words(cited))  # `Enum`s is one word to a reader
             missing = find_missing(words(unit.text), words(cited))
             assert missing == "" or missing in joined or "[!" in cited, (file, unit.span, missing)
+
+
+def test_a_comment_in_a_table_of_html_is_not_searched() -> None:
+    (node,) = (placed.node for placed in parse_document("a.md", "<table><tr><td>a<!-- b --></td></tr></table>\n").nodes)
+    assert node.shown_text == "<table><tr><td>a</td></tr></table>\n"
