@@ -17,37 +17,26 @@ answered = help_and_reverse
 ALWAYS = {"use_llm": True, "hyde": "always"}
 
 
-class Clock:
-    """Stands still until it is told."""
-
-    def __init__(self) -> None:
-        self.now = 100.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
 def with_model(ollama: ScriptedServer, **more: Any) -> dict[str, Any]:  # noqa: ANN401 - whatever the profile holds
     return {**ALWAYS, "llm": {"url": ollama.url}, "rerank": {"kind": "llm"}, **more}
 
 
+def seconds_left(stage: StageName, elapsed: float) -> float:
+    return Deadline(5.0, lambda: elapsed).seconds_for(stage)
+
+
 def test_a_stage_has_what_is_left_but_for_those_that_always_run() -> None:
-    clock = Clock()
-    deadline = Deadline(5.0, clock, clock.now)
-    assert deadline.seconds_for(StageName.EXPAND) == pytest.approx(4.75)
-    clock.now += 2
-    assert deadline.seconds_for(StageName.RERANK) == pytest.approx(2.98)
-    clock.now += 2.99
-    with pytest.raises(OutOfTimeError, match="skipped, 10 ms of the budget of 5,000 ms were left, and 20 ms are"):
-        deadline.seconds_for(StageName.RERANK)
-    clock.now += 1
-    with pytest.raises(OutOfTimeError, match="skipped, 0 ms of the budget"):
-        deadline.seconds_for(StageName.RERANK)
+    assert seconds_left(StageName.EXPAND, 0.0) == pytest.approx(4.75)
+    assert seconds_left(StageName.RERANK, 2.0) == pytest.approx(2.98)
+    for elapsed, left in ((4.99, 10), (6.0, 0)):
+        said = f"skipped, {left} ms of the budget of 5,000 ms were left, and 20 ms are"
+        with pytest.raises(OutOfTimeError, match=said):
+            seconds_left(StageName.RERANK, elapsed)
 
 
 def ask(shelf: Shelf, wishes: Mapping[str, Any]) -> tuple[list[tuple[str, float]], tuple[str, ...]]:
     with shelf.open(**wishes) as retriever:
-        retriever.clock = Clock()
+        retriever.clock = lambda: 100.0  # it stands still
         answer = retriever.search(QUESTION)
     return found(answer), tuple(map(str, answer.degraded))
 

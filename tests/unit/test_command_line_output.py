@@ -25,7 +25,6 @@ from retriever.display.phrases import (
 from retriever.errors import UsageError
 from retriever.query import Dropped, ExpansionReport
 from retriever.retriever import Retriever
-from retriever.trace import Spent
 from retriever.types import DroppedSentence, Evidence, Hit, Relation, RelationKind, Source
 from tests.answers import HIT, answer, hit
 from tests.program import Cli, Terminal
@@ -190,7 +189,6 @@ def test_ordinary_text_stays_as_it_is_and_names_that_are_no_unicode_show_their_b
 
 # What programs get is exact.
 
-SPENT = Spent(1.5, 2.25)
 REPORT = ExpansionReport("two texts", (), ("invented",), (Dropped("passage", "wild", "far"),))
 
 
