@@ -12,10 +12,10 @@ reorder text, are replaced by marks; `Piece.text` has them.
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
-from itertools import chain, compress, takewhile
-from operator import attrgetter
+from itertools import compress, takewhile
+from math import inf
 
 from pageindex.node import Node, Span
 from pageindex.tree import DocumentTree
@@ -83,31 +83,17 @@ class ContextSection(Cited):
                 return Span(last - 1, last)
         return None
 
-    def quote_chunks(self, count: int) -> "list[Quotation]":
-        """Return its first `count` chunks, joined where they touch; the whole section when these are all.
+    def around(self, count: int) -> list[Span]:
+        """Return the lines of its first `count` chunks, which follow one another; the whole section when these are all.
 
         Rows of a table come with the names of its columns.
         """
-        if count >= len(self.chunk_spans) > 0:
-            return [Quotation(self, self.span)]
-        joined: list[Span] = []
-        for span in sorted(self.chunk_spans[:count]):
-            between = range(joined[-1].last + 1, span.first) if joined else None
-            # Two spans touch when they overlap, or when only blank lines are between them.
-            if between is not None and not (between and "".join(self.lines(Span(between[0], between[-1]))).strip()):
-                joined[-1] = Span(joined[-1].first, max(joined[-1].last, span.last))
-            else:
-                joined.append(span)
-        headers = filter(None, (self.find_header(span.first) for span in joined))
-        return [Quotation(self, span) for span in (*headers, *joined)]
-
-
-@dataclass(frozen=True, slots=True)
-class Quotation:
-    """Lines of a section that are quoted."""
-
-    section: ContextSection
-    span: Span  # all lines of the section, or some of them
+        if not self.chunk_spans[count:]:
+            return [self.span]
+        chunks = self.chunk_spans[:count]
+        span = Span(min(chunk.first for chunk in chunks), max(chunk.last for chunk in chunks))
+        header = self.find_header(span.first)
+        return [header, span] if header else [span]
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,64 +248,57 @@ def build_context(sections: Sequence[ContextSection], verdict: Verdict, max_toke
     for section in sections:
         first.setdefault((section.text.strip(), section.file if section.is_property else ""), section)
     hits = [section for section in first.values() if section.rank is not None]
-    page = _Page(hits, verdict, max_tokens, count)
+    page = _Page(hits, verdict, max_tokens, cache(count))  # lines come again with every trial
     # First the chunk that matched of each hit.
     for section in hits:
-        page.take(section, section.quote_chunks(1), CHUNKS_SHARE)
+        page.take(section, section.around(1), CHUNKS_SHARE)
     # Then each hit whole where that fits, or else as many chunks around the one that matched as fit.
     for section in hits:
-        if not page.take(section, [Quotation(section, section.span)]):
+        if not page.take(section, [section.span]):
             for number in range(1, len(section.chunk_spans) + 1):
-                if not page.take(section, section.quote_chunks(number)):
+                if not page.take(section, section.around(number)):
                     break
     # Then the sections that complete families, whole or not at all.
     for section in first.values():
         if section.rank is None:
-            page.take(section, [Quotation(section, section.span)])
-    return page.context()
+            page.take(section, [section.span])
+    lines, left_out = page.render(page.taken)
+    markdown = "".join(f"{line}\n" for line in lines)
+    return Context(join_pieces(page.taken), tuple(left_out), markdown, count(markdown), max_tokens)
 
 
+@dataclass(slots=True)
 class _Page:
-    """The quotations that were taken so far, and how long the page with them is."""
+    """The lines of sections that were taken so far."""
 
-    def __init__(self, hits: Sequence[ContextSection], verdict: Verdict, max_tokens: int, count: TokenCount) -> None:
-        self._hits = hits
-        self._verdict: Verdict = verdict
-        self._max_tokens = max_tokens
-        self._count = cache(count)  # lines come again with every trial
-        self._taken: dict[ContextSection, Sequence[Quotation]] = {}
+    hits: Sequence[ContextSection]
+    verdict: Verdict
+    max_tokens: int
+    count: TokenCount
+    taken: dict[ContextSection, Sequence[Span]] = field(default_factory=dict)
 
-    def take(self, section: ContextSection, quotations: Sequence[Quotation], share: float = 1.0) -> bool:
-        """Take quotations in place of those of the section, where they fit in a share of the budget."""
-        if not quotations:
-            return False
-        room = self._max_tokens * share
-        trial = {**self._taken, section: quotations}
-        for line in self._render(trial):
-            room -= self._count(line)
+    def take(self, section: ContextSection, spans: Sequence[Span], share: float = 1.0) -> bool:
+        """Take lines in place of those of the section, where they fit in a share of the budget."""
+        room = self.max_tokens * share
+        trial = {**self.taken, section: spans}
+        for line in self.render(trial)[0]:
+            room -= self.count(line)
             if room < 0:
                 return False
-        self._taken[section] = quotations
+        self.taken = trial
         return True
 
-    def context(self) -> Context:
-        markdown = "".join(f"{line}\n" for line in self._render(self._taken))
-        pieces = join_quotations(chain.from_iterable(self._taken.values()))
-        return Context(pieces, tuple(self._left_out(self._taken)), markdown, self._count(markdown), self._max_tokens)
-
-    def _render(self, taken: Mapping[ContextSection, Sequence[Quotation]]) -> Iterator[str]:
-        pieces = join_quotations(chain.from_iterable(taken.values()))
-        return render_page(pieces, self._outline(self._left_out(taken)), self._verdict)
-
-    def _left_out(self, taken: Mapping[ContextSection, Sequence[Quotation]]) -> list[ContextSection]:
-        return [section for section in self._hits if section not in taken]
+    def render(self, taken: Mapping[ContextSection, Sequence[Span]]) -> tuple[Iterator[str], list[ContextSection]]:
+        """Return the lines of the page, and the hits that it does not quote."""
+        left_out = [section for section in self.hits if section not in taken]
+        return render_page(join_pieces(taken), self._outline(left_out), self.verdict), left_out
 
     def _outline(self, left_out: Sequence[ContextSection]) -> list[str]:
         """Return a line for each hit that is left out, as many as the outline may have."""
-        room, lines = int(self._max_tokens * OUTLINE_SHARE), list[str]()
+        room, lines = int(self.max_tokens * OUTLINE_SHARE), list[str]()
         for section in left_out:
             line = outline_line(section)
-            room -= self._count(line)
+            room -= self.count(line)
             if room < 0:
                 return [*lines, f"- and {len(left_out) - len(lines):,} more"]
             lines.append(line)
@@ -329,53 +308,57 @@ class _Page:
 # The page.
 
 
-def join_quotations(quotations: Iterable[Quotation]) -> tuple[Piece, ...]:
-    """Return the quotations by document, that of the best hit first, in its order; those that touch are one piece."""
-    documents: dict[tuple[str, str], list[Quotation]] = {}
-    for quotation in quotations:
-        documents.setdefault((quotation.section.folder, quotation.section.file), []).append(quotation)
-    joined = [sorted(_join_touching(of_one), key=attrgetter("span")) for of_one in documents.values()]
+def join_pieces(taken: Mapping[ContextSection, Sequence[Span]]) -> tuple[Piece, ...]:
+    """Return lines of sections by document, that of the best hit first, in order; those that touch are one piece."""
 
-    def order(pieces: list[Piece]) -> tuple[float, str, str]:
-        best = min((piece.rank for piece in pieces if piece.rank is not None), default=float("inf"))
-        return best, pieces[0].folder, pieces[0].citation
+    def place(item: tuple[ContextSection, Span]) -> tuple[str, str, bool, Span]:
+        section, span = item
+        return section.folder, section.file, section.is_held, span
 
-    joined.sort(key=order)
-    return tuple(chain.from_iterable(joined))
-
-
-def _join_touching(quotations: Iterable[Quotation]) -> Iterator[Piece]:
-    """Yield the quotations of one document as pieces, no line twice."""
-    runs: list[list[Quotation]] = []
-    for quotation in sorted(quotations, key=lambda item: (item.section.is_held, item.span)):
+    runs: list[list[tuple[ContextSection, Span]]] = []
+    for item in sorted(((section, span) for section, spans in taken.items() for span in spans), key=place):
+        *document, span = place(item)
         # Lines that the file holds and lines that it no longer holds are never in one piece.
-        is_same_state = bool(runs) and quotation.section.is_held == runs[-1][-1].section.is_held
-        if is_same_state and quotation.span.first <= max(other.span.last for other in runs[-1]) + 1:
-            runs[-1].append(quotation)
+        is_same = bool(runs) and [*place(runs[-1][0])[:-1]] == document
+        if is_same and span.first <= max(own.last for _, own in runs[-1]) + 1:
+            runs[-1].append(item)
         else:
-            runs.append([quotation])
-    for run in runs:
-        lines: dict[int, str] = {}
-        for quotation in run:
-            lines.update(enumerate(quotation.section.lines(quotation.span), start=quotation.span.first))
-        sections = list({quotation.section.node_id: quotation.section for quotation in run}.values())
-        span = Span(min(lines), max(lines))
-        same_titles = takewhile(
-            lambda titles: len(set(titles)) == 1, zip(*(item.titles for item in sections), strict=False)
-        )
-        yield Piece(
-            folder=sections[0].folder,
-            file=sections[0].file,
-            span=span,
-            titles=tuple(titles[0] for titles in same_titles),
-            node_ids=tuple(section.node_id for section in sections),
-            rank=min((section.rank for section in sections if section.rank is not None), default=None),
-            text="".join(f"{lines[number]}\n" for number in sorted(lines)),
-            cut_from=tuple(section.span for section in sections if section.span.overlap(span) < len(section.span)),
-            citation_state=next((item.citation_state for item in sections if item.citation_state != "exact"), "exact"),
-            cited_as=sections[0].cited_as,
-            unit_spans=tuple(own for section in sections for own in section.unit_spans),
-        )
+            runs.append([item])
+    pieces = [_make_piece(run) for run in runs]
+    best: dict[tuple[str, str], float] = {}
+    for piece in pieces:
+        document_of = piece.folder, piece.file
+        best[document_of] = min(best.get(document_of, inf), piece.rank or inf)
+
+    def order(piece: Piece) -> tuple[float, str, str, Span]:
+        return best[piece.folder, piece.file], piece.folder, piece.file, piece.span
+
+    return tuple(sorted(pieces, key=order))
+
+
+def _make_piece(run: Sequence[tuple[ContextSection, Span]]) -> Piece:
+    """Return lines of one document that touch as a piece, no line twice."""
+    lines: dict[int, str] = {}
+    for section, span in run:
+        lines.update(enumerate(section.lines(span), start=span.first))
+    sections = list({section.node_id: section for section, _ in run}.values())
+    span = Span(min(lines), max(lines))
+    same_titles = takewhile(
+        lambda titles: len(set(titles)) == 1, zip(*(item.titles for item in sections), strict=False)
+    )
+    return Piece(
+        folder=sections[0].folder,
+        file=sections[0].file,
+        span=span,
+        titles=tuple(titles[0] for titles in same_titles),
+        node_ids=tuple(section.node_id for section in sections),
+        rank=min((section.rank for section in sections if section.rank is not None), default=None),
+        text="".join(f"{lines[number]}\n" for number in sorted(lines)),
+        cut_from=tuple(section.span for section in sections if section.span.overlap(span) < len(section.span)),
+        citation_state=next((item.citation_state for item in sections if item.citation_state != "exact"), "exact"),
+        cited_as=sections[0].cited_as,
+        unit_spans=tuple(own for section in sections for own in section.unit_spans),
+    )
 
 
 def render_page(pieces: Sequence[Piece], outline: Sequence[str], verdict: Verdict) -> Iterator[str]:

@@ -163,10 +163,10 @@ def test_a_section_longer_than_the_budget_is_cut_around_its_chunk() -> None:
 def test_rows_of_a_cut_table_come_with_the_names_of_its_columns(edge: str) -> None:
     rows = ["plant | blooms", "--- | ---", *(f"plant {number} | in month {number}" for number in range(1, 200))]
     text = "Plants of the garden:\n\n" + "".join(f"{edge}{row}{edge}\n" for row in rows)
-    spans = (Span(100, 100), Span(102, 102), Span(110, 213))
+    spans = (Span(100, 100), Span(101, 102), Span(103, 213))
     section = cite("a.md", "/d", "a.md", Span(11, 213), ("Plants",), text, 1, *spans)
     pieces = build_context([section], "answered", 250, words).pieces
-    assert [piece.citation for piece in pieces] == ["a.md:13-14", "a.md:100", "a.md:102"]
+    assert [piece.citation for piece in pieces] == ["a.md:13-14", "a.md:100-102"]
     assert pieces[0].text == f"{edge}plant | blooms{edge}\n{edge}--- | ---{edge}\n"
 
 
