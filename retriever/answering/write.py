@@ -234,7 +234,7 @@ class AnswerWriter:
         with self._recorder.stage(StageName.ANSWER) as note:
             if plan is not None and pieces and answer.verdict != "none":
                 try:
-                    self._ask(checker, pieces)
+                    self._ask(checker, plan, pieces)
                 except (LanguageModelError, OutOfTimeError) as error:
                     kept = len(checker.kept)
                     self._fail(error, f"cut off after {pluralize(kept, 'sentence')}" if kept else "")
@@ -253,12 +253,11 @@ class AnswerWriter:
         )
         return ShortAnswer(answer, sentences, tuple(checker.dropped), writer, note.text)
 
-    def _ask(self, checker: Checker, pieces: "Sequence[Piece]") -> None:
+    def _ask(self, checker: Checker, plan: AnswerPlan, pieces: "Sequence[Piece]") -> None:
         """Let the model write into the checker; LanguageModelError where nothing of it holds, OutOfTimeError."""
-        generator, seconds = self._open_generator(), self._seconds_left()
-        plan = plan_answer(checker.question, generator, seconds)  # planned anew: the search took its time
+        generator = self._open_generator()
         checker.most = plan.sentences
-        task, checker.blocks = build_answer_task(checker.question, pieces, plan, seconds)
+        task, checker.blocks = build_answer_task(checker.question, pieces, plan, self._seconds_left())
         for item in generator.write(replace(task, on_text=checker.read)).sentences:
             checker.check(item)
         if not checker.kept:

@@ -108,8 +108,7 @@ def rerank(
             remark = f"{named} of {len(entities)} entities" if named else ""
         scores.append(RerankScore(candidate, score, boost, remark))
     note.text = output.note
-    best = blend_orders(scores, BLEND, output.scale)
-    return (*best, *rescale_unread(candidates[len(pool) :], len(pool) + 1, BLEND))
+    return blend_orders(scores, BLEND, output.scale, candidates[len(pool) :])
 
 
 # What a reranker reads
@@ -163,8 +162,13 @@ class RerankScore:
     note: str = ""  # what the boost is for
 
 
-def blend_orders(scores: Sequence[RerankScore], blend: float, scale: str) -> tuple[Candidate, ...]:
-    """Return the candidates by (1 - blend) * (score + boost) + blend * rank_value(fused rank), best first."""
+def blend_orders(
+    scores: Sequence[RerankScore], blend: float, scale: str, unread: Sequence[Candidate] = ()
+) -> tuple[Candidate, ...]:
+    """Return the candidates by (1 - blend) * (score + boost) + blend * rank_value(fused rank), best first.
+
+    Those that no reranker read follow, with the score of their fused rank alone.
+    """
     # Ties are in fused order. The fused order has the scale of a reranker's: `rank_value` falls from 1, most among the
     # first ranks, so that the blend protects the fusion's first hits far more than its last. Unlike weights that differ
     # from rank to rank (qmd's .75, .60, .40), it never puts one of two candidates with the same score above the one
@@ -176,14 +180,8 @@ def blend_orders(scores: Sequence[RerankScore], blend: float, scale: str) -> tup
         share = (1.0 - blend) * (item.score + item.boost)
         evidence = Evidence(Source.RERANK, rank_of[place], item.score, scale, share, note=item.note)
         reranked.append(_rescale(item.candidate, blend * rank_value(place + 1), evidence))
-    return tuple(sorted(reranked, key=lambda candidate: -candidate.score))
-
-
-def rescale_unread(candidates: Sequence[Candidate], first_rank: int, blend: float) -> tuple[Candidate, ...]:
-    """Rescale candidates that no reranker read, from a fused rank on: only the score of their fused rank is left."""
-    return tuple(
-        _rescale(candidate, blend * rank_value(rank)) for rank, candidate in enumerate(candidates, start=first_rank)
-    )
+    behind = (_rescale(item, blend * rank_value(rank)) for rank, item in enumerate(unread, start=len(scores) + 1))
+    return (*sorted(reranked, key=lambda candidate: -candidate.score), *behind)
 
 
 def _rescale(candidate: Candidate, fused_value: float, evidence: Evidence | None = None) -> Candidate:

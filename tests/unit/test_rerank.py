@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pageindex.node import Node, NodeKind, Span
-from retriever.rerank.stage import RerankScore, blend_orders, count_named, cut_passage, rescale_unread
+from retriever.rerank.stage import RerankScore, blend_orders, count_named, cut_passage
 from retriever.searching.hits import find_matched_chunk
 from retriever.store.reading import StoredChunk
 from retriever.text import cut_around
@@ -49,7 +49,7 @@ def test_a_blend_only_reorders_and_its_shares_add_up(
     candidates = [candidate(f"n{place}", Source.SEMANTIC, Source.KEYWORD) for place in range(len(scores))]
     scored = [RerankScore(item, score, boost) for item, (score, boost) in zip(candidates, scores, strict=True)]
     behind = [candidate(f"m{place}") for place in range(more)]
-    best = [*blend_orders(scored, blend, "p"), *rescale_unread(behind, len(scores) + 1, blend)]
+    best = blend_orders(scored, blend, "p", behind)
     assert sorted(item.node_id for item in best) == sorted(item.node_id for item in [*candidates, *behind])
     assert [item.score for item in best] == sorted((item.score for item in best), reverse=True)
     for item in best:
