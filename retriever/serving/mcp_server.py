@@ -62,15 +62,7 @@ Hypothetical = Annotated[bool, Field(description="Add what the model imagined; n
 Cursor = Annotated[int, Field(description="Where to go on, as the last answer says.", ge=0)]
 
 
-class Tool(Arguments):
-    """The arguments of a call."""
-
-    def answer(self, served: ServedIndex) -> str:
-        """Answer the call; UsageError when an argument names nothing that there is."""
-        raise NotImplementedError
-
-
-class SearchTool(Tool):
+class SearchTool(Arguments):
     """Find the sections of the user's documents that answer a question, best first.
 
     Filters in a question: in:folder, tag:name, since:2024-05-01, until:7d, where:status=draft (front matter), -"word",
@@ -104,7 +96,7 @@ class SearchTool(Tool):
         return write_hits(replace(answer, hits=answer.hits[: self.top_k]), self.cursor, most) + imagined
 
 
-class HydeTool(Tool):
+class HydeTool(Arguments):
     """Search with an answer that a local language model imagines (HyDE): slow, for questions in vague words."""
 
     query: Question
@@ -119,7 +111,7 @@ class HydeTool(Tool):
         ).answer(served)
 
 
-class AnswerTool(Tool):
+class AnswerTool(Arguments):
     """Answer a question in a few sentences, each with the lines that hold it, and name the sections.
 
     A local language model writes them where one runs: slow. Otherwise they are quoted.
@@ -136,7 +128,7 @@ class AnswerTool(Tool):
         return write_answer(short, self.max_tokens)
 
 
-class OutlineTool(Tool):
+class OutlineTool(Arguments):
     """Show the folders, files and headings, in as much detail as fits."""
 
     place: str = Field(default="", description="A folder, file or citation to look below.")
@@ -151,7 +143,7 @@ class OutlineTool(Tool):
         return write_outline(views, self.cursor, self.max_tokens)
 
 
-class ReadTool(Tool):
+class ReadTool(Arguments):
     """Give the text of a section with all below it, of a file, or of lines of a file."""
 
     place: Place
@@ -162,7 +154,7 @@ class ReadTool(Tool):
         return write_excerpt(served.open().read(self.place), self.cursor, self.max_tokens)
 
 
-class RelatedTool(Tool):
+class RelatedTool(Arguments):
     """List what is next to a section or file: parent, children, siblings, links, backlinks, similar ones."""
 
     place: Place
@@ -175,7 +167,8 @@ class RelatedTool(Tool):
         return write_related(found, self.max_tokens)
 
 
-TOOLS: Mapping[str, type[Tool]] = {
+# Each answers a call; UsageError when an argument names nothing that there is.
+TOOLS: Mapping[str, type[Any]] = {
     "search": SearchTool, "outline": OutlineTool, "read": ReadTool, "answer": AnswerTool, "related": RelatedTool,
     "context_query_hyde": HydeTool,
 }  # fmt: skip
