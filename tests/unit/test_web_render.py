@@ -51,12 +51,8 @@ class ActionFinder(HTMLParser):
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         for name, value in attrs:
-            is_safe = {
-                "href": str(value).lower().startswith(("http:", "https:", "mailto:", "#note-")),
-                "id": str(value).startswith("note-"),
-                "class": value not in ("top", "answer"),
-            }
-            if name.startswith("on") or name in ("style", "src", "name") or not is_safe.get(name, True):
+            leads = name == "href" and not str(value).lower().startswith(("http:", "https:", "mailto:", "#note-"))
+            if leads or name.startswith("on") or name in ("style", "src", "name"):
                 self.found.append(f"{name}={value}")
         self.found += LIVE & {tag}
 
