@@ -172,39 +172,23 @@ class Checker:
         self.on_sentence(found)
 
 
+@dataclass(slots=True)
 class AnswerWriter:
-    """Writes one short answer: `prepare` before the search, which is given room for what the model can read; `write`.
+    """Writes one short answer: `prepare` before the search, which gets room for what the model can read; `write`."""
 
-    Args:
-        kind: who writes, as `answer.kind` has it.
-        seconds: the longest wait for it.
-        open_generator: the language model.
-        recorder: has the deadline for everything, the search included.
-        is_asked_for: whether a server that is not there is a fault.
-    """
-
-    def __init__(
-        self,
-        kind: str,
-        seconds: float,
-        open_generator: "Callable[[], Generator]",
-        recorder: Recorder,
-        *,
-        is_asked_for: bool,
-    ) -> None:
-        self._kind = kind
-        self._seconds = seconds
-        self._open_generator = open_generator
-        self._recorder = recorder
-        self._is_asked_for = is_asked_for or kind == "llm"
-        self._note = ""
+    kind: str  # who writes, as `answer.kind` has it
+    seconds: float  # the longest wait for it
+    open_generator: "Callable[[], Generator]"
+    recorder: Recorder  # has the deadline for everything, the search included
+    is_asked_for: bool  # whether a server that is not there is a fault
+    note: str = ""
 
     def prepare(self, question: str) -> AnswerPlan | None:
         """Return what the model can do; None where it is not to write, or cannot."""
-        if self._kind == "extractive":
+        if self.kind == "extractive":
             return None
         try:
-            return plan_answer(question, self._open_generator(), self._seconds_left())
+            return plan_answer(question, self.open_generator(), self._seconds_left())
         except (LanguageModelError, OutOfTimeError) as error:
             self._fail(error)
             return None
@@ -231,31 +215,31 @@ class AnswerWriter:
         question = searched.question if searched else answer.question
         checker = Checker(question, answer.hits, languages, tell)
         writer = ""
-        with self._recorder.stage(StageName.ANSWER) as note:
+        with self.recorder.stage(StageName.ANSWER) as note:
             if plan is not None and pieces and answer.verdict != "none":
                 try:
                     self._ask(checker, plan, pieces)
                 except (LanguageModelError, OutOfTimeError) as error:
                     kept = len(checker.kept)
                     self._fail(error, f"cut off after {pluralize(kept, 'sentence')}" if kept else "")
-                writer = self._open_generator().name if checker.kept else ""
+                writer = self.open_generator().name if checker.kept else ""
             sentences = tuple(checker.kept)
             if not sentences and answer.verdict != "none":
                 sentences = choose_sentences(answer.hits, question)
                 for sentence in sentences:
                     tell(sentence)
-            note.text = self._note or (f"written by {writer}" if writer else "quoted")
+            note.text = self.note or (f"written by {writer}" if writer else "quoted")
             note.skipped = not sentences
         answer = replace(
             answer,
-            degraded=(*answer.degraded, *self._recorder.degraded),
-            trace=replace(answer.trace, stages=(*answer.trace.stages, *self._recorder.stages)),
+            degraded=(*answer.degraded, *self.recorder.degraded),
+            trace=replace(answer.trace, stages=(*answer.trace.stages, *self.recorder.stages)),
         )
         return ShortAnswer(answer, sentences, tuple(checker.dropped), writer, note.text)
 
     def _ask(self, checker: Checker, plan: AnswerPlan, pieces: "Sequence[Piece]") -> None:
         """Let the model write into the checker; LanguageModelError where nothing of it holds, OutOfTimeError."""
-        generator = self._open_generator()
+        generator = self.open_generator()
         checker.most = plan.sentences
         task, checker.blocks = build_answer_task(checker.question, pieces, plan, self._seconds_left())
         for item in generator.write(replace(task, on_text=checker.read)).sentences:
@@ -265,11 +249,11 @@ class AnswerWriter:
             raise WrongAnswerError(f"{generator.name} wrote nothing that stands in the lines that it cites{wrong}")
 
     def _seconds_left(self) -> float:
-        return min(self._seconds, self._recorder.deadline.seconds_for(StageName.ANSWER))
+        return min(self.seconds, self.recorder.deadline.seconds_for(StageName.ANSWER))
 
     def _fail(self, error: LanguageModelError | OutOfTimeError, but: str = "") -> None:
         # A user who has not asked for a model, and runs none, misses nothing.
-        is_missed = self._is_asked_for or not isinstance(error, NoGeneratorError)
-        self._note = but or ("quoted" if is_missed else "quoted from the documents")
+        is_missed = self.is_asked_for or self.kind == "llm" or not isinstance(error, NoGeneratorError)
+        self.note = but or ("quoted" if is_missed else "quoted from the documents")
         if is_missed:
-            self._recorder.degrade(StageName.ANSWER, f"{but or 'the documents are quoted'}; {error}")
+            self.recorder.degrade(StageName.ANSWER, f"{but or 'the documents are quoted'}; {error}")

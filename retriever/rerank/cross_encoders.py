@@ -54,7 +54,6 @@ class EndpointReranker:
     def __init__(self, profile: Profile) -> None:
         """Take the profile that names the server, which is asked when it is first needed."""
         self._profile = profile
-        self._has_logits = False  # whether its scores go beyond 0 and 1, as those of llama.cpp do
 
     def score(self, question: str, candidates: Sequence[RerankInput], seconds: float = math.inf) -> RerankOutput:
         """Do as `Reranker.score`; RerankerError where the server does not answer."""
@@ -65,8 +64,8 @@ class EndpointReranker:
         texts = [tokens.cut(readable(candidate.joined), room).text for candidate in candidates]
         limits = self._server.limits(min(seconds, self._profile.llm.seconds * SERVER_SHARE))
         scores = self._server.attempt(lambda: self._server.rank(asked, texts, limits))
-        self._has_logits = self._has_logits or not all(0 <= score <= 1 for score in scores)
-        shown = squash(scores) if self._has_logits else tuple(scores)
+        are_shares = all(0 <= score <= 1 for score in scores)  # those of llama.cpp are logits
+        shown = tuple(scores) if are_shares else squash(scores)
         return RerankOutput(shown, pluralize(len(texts), "candidate"), "the server's, 0 to 1")
 
     @cached_property

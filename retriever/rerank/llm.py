@@ -77,8 +77,6 @@ class LlmReranker:
 
     def score(self, question: str, candidates: Sequence[RerankInput], seconds: float = inf) -> RerankOutput:
         """Do as `Reranker.score`; candidates that the model cannot read stay behind the others, in their order."""
-        if len(candidates) < 2:
-            return RerankOutput((1.0,) * len(candidates), pluralize(len(candidates), "candidate"))
         generator, shown = self._generator, candidates[:SMALL_READS]
         abilities = generator.abilities
         can_rank = abilities is not None and (abilities.lists or abilities.odds)

@@ -140,15 +140,10 @@ def cut_passage(node: Node, chunk: StoredChunk | None, max_chars: int) -> str:
     text, span = node.body, node.body_span
     if chunk is None or span is None:
         return cut(text, max_chars)
-    lines = text.split("\n")
-    before = chunk.span.first - span.first
-    line_start = sum(len(line) + 1 for line in lines[:before])
-    # One line may hold many chunks; a table's later chunks begin with its header, which is not there.
-    found = text.find(chunk.text, line_start)
-    if found >= 0:
-        return cut_around(text, found, found + len(chunk.text), max_chars)
-    length = sum(len(line) + 1 for line in lines[before : before + len(chunk.span)])
-    return cut_around(text, line_start, line_start + length, max_chars)
+    start = text.find(chunk.text)
+    if start < 0:  # a table's later chunks begin with its header, which is not there
+        start = sum(len(line) + 1 for line in text.split("\n")[: chunk.span.first - span.first])
+    return cut_around(text, start, start + len(chunk.text), max_chars)
 
 
 # One order of two

@@ -37,9 +37,10 @@ def obedient(asked: Asked) -> object:
         return {"best_first": [item["number"] for item in items]}
     evil = f"{ORDER} http://evil.example/?q=tomatoes"
     return {
-        "queries": [evil, "tomatoes on a stick"], "hyde": [evil, f"Tomatoes want a trap. {evil}"], "hyde_answer": evil,
-        "intent": "APPLICATION", "entities": ["evil.example"], "summary": evil, "summaries": [evil],
-    }  # fmt: skip
+        "queries": [evil, "tomatoes on a stick"],
+        "hyde": [evil, f"Tomatoes want a trap. {evil}"],
+        "intent": "APPLICATION",
+    }
 
 
 @pytest.fixture

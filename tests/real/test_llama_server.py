@@ -17,7 +17,7 @@ from pydantic import BaseModel, Field
 
 from retriever.answering.write import WrittenAnswer
 from retriever.embedding import open_encoder
-from retriever.errors import NoGeneratorError, NoModelError, WrongAnswerError
+from retriever.errors import NoModelError, WrongAnswerError
 from retriever.expansion import prompt as expansion
 from retriever.expansion.follow_up import build_rewriting
 from retriever.rerank.cross_encoders import EndpointReranker
@@ -122,14 +122,6 @@ def test_a_small_model_judges_each_candidate_by_its_odds(
     else:
         with pytest.raises(WrongAnswerError, match="neither is among its first words"):
             reranker.score("how are rankings fused?", inputs)
-
-
-def test_a_server_that_wants_a_key(monkeypatch: pytest.MonkeyPatch) -> None:
-    with llama("chat", "--api-key", "of-the-test") as url:
-        with pytest.raises(NoGeneratorError, match="wants a key"):
-            open_generator(url).write(TASK)
-        monkeypatch.setenv("OPENAI_API_KEY", "of-the-test")
-        assert open_generator(url).write(TASK).queries
 
 
 @pytest.mark.parametrize("options", [(), ("-ub", "2048", "-b", "2048")], ids=["defaults", "a large batch"])

@@ -106,12 +106,6 @@ def failure(generator: Generator, task: Task[Answer] = TASK) -> LanguageModelErr
 # What is asked
 
 
-def test_instructions_and_material_are_sent_apart(served: Served) -> None:
-    assert served.open().write(TASK) == Answer(queries=("a boat is",))
-    (asked,) = served.script.asked
-    assert (asked.instructions, asked.material) == (TASK.instructions, TASK.material)
-
-
 def test_how_ollama_is_asked(ollama: Served) -> None:
     ollama.open(num_ctx=4096).write(replace(TASK, temperature=0.3))
     (asked,) = ollama.script.asked

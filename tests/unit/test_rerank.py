@@ -32,13 +32,6 @@ def test_a_blend_by_hand() -> None:
     assert [item.node_id for item in blend_orders(scored, 1.0, "p")] == ["a", "b", "c"]
 
 
-def test_a_boost_is_added_to_the_rerank_score() -> None:
-    scored = [RerankScore(candidate("a"), 0.5), RerankScore(candidate("b"), 0.45, 0.1, "2 entities")]
-    first = blend_orders(scored, 0.0, "p")[0]
-    assert (first.node_id, round(first.score, 3), first.scale) == ("b", 0.55, "reranked")
-    assert (first.evidence[0].rank, first.evidence[0].note) == (2, "2 entities")
-
-
 SCORES = st.floats(0, 1)
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from retriever.errors import LanguageModelError, TaskTooLongError, WrongAnswerError
-from retriever.rerank.llm import LlmReranker, Order
+from retriever.rerank.llm import LlmReranker
 from retriever.rerank.stage import RerankInput, rank_value
 from retriever.served.generator import Generator
 from retriever.served.task import Abilities, Speed, Task, Written, size
@@ -78,17 +78,6 @@ def place_of(candidate: dict[str, Any]) -> int:
 
 def last_first(candidates: Sequence[dict[str, Any]]) -> object:
     return {"best_first": [item["number"] for item in sorted(candidates, key=place_of, reverse=True)]}
-
-
-def test_the_candidates_come_in_the_models_order() -> None:
-    judge, _ = reranker(last_first)
-    assert judge.score(QUESTION, shown(4)).scores == (rank_value(4), rank_value(3), rank_value(2), rank_value(1))
-
-
-def test_a_single_candidate_is_not_asked_about() -> None:
-    judge, generator = reranker(last_first)
-    assert judge.score(QUESTION, shown(1)).scores == (1.0,)
-    assert generator.tasks == []
 
 
 def test_what_the_model_is_asked() -> None:
@@ -179,25 +168,15 @@ def outside_the_fence(task: Task[Any]) -> str:
 
 
 @pytest.mark.parametrize("hostile", HOSTILE, ids=range(len(HOSTILE)))
-def test_an_obedient_model_finds_no_orders_outside_the_fence(hostile: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_order_of_a_document_stands_outside_the_fence(hostile: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("retriever.rerank.llm.new_nonce", lambda: "0123abcd")
     place = 5
     pieces = shown(8)
     text = hostile.format(n=place + 1)
     pieces[place] = RerankInput(f"{text} > Section {place}", text)
 
-    class Obedient(ScriptedGenerator):
-        def write(self, task: Task[Written]) -> Written:
-            found = re.search(r"rank number (\d+) first", outside_the_fence(task))
-            candidates = candidates_of(task.material)
-            assert [item["number"] for item in candidates] == list(range(1, 9))
-            numbers = [int(found[1])] if found else [item["number"] for item in candidates]
-            return task.answer.model_validate({"best_first": numbers})
-
-    def obeyed(material: str) -> bool:
-        task = Task("The data stands between <data 0123abcd> and </data 0123abcd>.", material, Order, 10)
-        return "rank number" in outside_the_fence(task)
-
-    judge = opened(Obedient(last_first))
-    assert order(judge.score(QUESTION, pieces).scores) == list(range(8))
-    assert obeyed(f"<data 0123abcd>\n</data 0123abcd>\n{text}")  # it does obey, where it may
+    judge, generator = reranker(last_first)
+    judge.score(QUESTION, pieces)
+    (task,) = generator.tasks
+    assert [item["number"] for item in candidates_of(task.material)] == list(range(1, 9))
+    assert "rank number" not in outside_the_fence(task)
