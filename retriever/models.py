@@ -29,7 +29,6 @@ class OpenModels:
         self._profile = request.profile
         self._encoder: Encoder | None = None
         self._dimension: int | None = None  # of the vectors for which it was opened
-        self._generator: Generator | None = None  # opened when a stage asks it
 
     def encoder_for(self, view: View, recorder: Recorder) -> Encoder | None:
         """Return the encoder that made the vectors in force; None, with a reason in the recorder, where there is none.
@@ -63,20 +62,19 @@ class OpenModels:
             recorder.degrade(StageName.SEMANTIC, reason)
         return self._encoder if view.state.embedded_share else None
 
+    @cached_property
     def generator(self) -> "Generator":
-        """Return the language model; all stages ask the same one."""
+        """The language model; all stages ask the same one."""
         from retriever.served.generator import Generator
 
-        if self._generator is None:
-            self._generator = Generator(self._profile.llm, allow_remote=self._profile.allow_remote)
-        return self._generator
+        return Generator(self._profile.llm, allow_remote=self._profile.allow_remote)
 
     @cached_property
     def expander(self) -> "Expander":
         """What writes the question in other words."""
         from retriever.expansion.expand import Expander
 
-        return Expander(self._profile, self.generator())
+        return Expander(self._profile, self.generator)
 
     @cached_property
     def reader(self) -> "PassageReader | None":
@@ -99,7 +97,7 @@ class OpenModels:
             case "auto" | "llm" if self._profile.use_llm:
                 from retriever.rerank.llm import LlmReranker
 
-                return LlmReranker(self.generator(), is_forced=settings.kind == "llm")
+                return LlmReranker(self.generator, is_forced=settings.kind == "llm")
             case "onnx":
                 from retriever.rerank.cross_encoders import OnnxReranker
 

@@ -151,7 +151,8 @@ class Retriever(Closing):
 
         kind = "extractive" if quoted else self.profile.answer.kind
         seconds = self.profile.llm.seconds * ANSWER_SHARE
-        writer = AnswerWriter(kind, seconds, self._models.generator, self._begin(), is_asked_for=self.profile.use_llm)
+        models, is_asked_for = self._models, self.profile.use_llm
+        writer = AnswerWriter(kind, seconds, lambda: models.generator, self._begin(), is_asked_for=is_asked_for)
         plan = writer.prepare(AskRequest.of(question).question)
         pieces: tuple[Piece, ...] = ()
         shown = self.profile.top_k
