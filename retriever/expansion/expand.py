@@ -9,7 +9,7 @@ import contextlib
 from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from time import perf_counter
 
 from retriever.errors import LanguageModelError, OutOfTimeError, SnapshotError
@@ -38,12 +38,12 @@ from retriever.types import StageName
 OpenView = Callable[[], AbstractContextManager[View]]
 
 
+@dataclass(frozen=True, slots=True)
 class Expander:
     """Expands questions to one index; safe to share between threads."""
 
-    def __init__(self, settings: Profile, generator: Generator) -> None:
-        self._settings = settings
-        self._generator = generator
+    settings: Profile
+    generator: Generator
 
     def expand(
         self, asked: ExpandedQuery, request: AskRequest, open_view: OpenView, recorder: Recorder
@@ -52,7 +52,7 @@ class Expander:
 
         The recorder has the reason where the language model was asked for, and there are none.
         """
-        settings = self._settings
+        settings = self.settings
         follow_up = self._understand(asked.question, request.conversation, open_view, recorder)
         if follow_up is not None:
             asked = replace(asked, question=follow_up.question, follow_up=follow_up)
@@ -81,10 +81,10 @@ class Expander:
                 languages = view.lexical.detect_question(question)
                 before, words = carry_words(question, earlier, view.lexical.describe)
             understood = FollowUp(" ".join((question, *words)), words, before)
-            if self._settings.use_llm:
+            if self.settings.use_llm:
                 try:
                     seconds = recorder.deadline.seconds_for(StageName.FOLLOW_UP)
-                    answer = self._generator.write(build_rewriting(question, earlier, seconds))
+                    answer = self.generator.write(build_rewriting(question, earlier, seconds))
                     written = " ".join(answer.standalone_question.split())
                     if fault := find_fault(written, question, earlier, languages):
                         recorder.degrade(StageName.FOLLOW_UP, f"the model's question was not used: {fault}")
@@ -106,13 +106,13 @@ class Expander:
             started = perf_counter()
             try:
                 seconds = recorder.deadline.seconds_for(StageName.EXPAND)
-                abilities = self._generator.abilities or Abilities()
-                texts = choose_texts(self._settings.hyde, abilities)
+                abilities = self.generator.abilities or Abilities()
+                texts = choose_texts(self.settings.hyde, abilities)
                 if not (texts.rewordings or texts.passages):
-                    what = f"{self._generator.name} writes nothing that helps a search"
+                    what = f"{self.generator.name} writes nothing that helps a search"
                     recorder.notes.append(f"{what}: expansion is off for it; --hyde always forces it")
                     return Expansion(), ExpansionReport("skipped")
-                written = self._generator.write(self._plan(texts, question, grounding, seconds))
+                written = self.generator.write(self._plan(texts, question, grounding, seconds))
             except (OutOfTimeError, LanguageModelError) as error:
                 recorder.degrade(StageName.EXPAND, error)
                 return Expansion(), ExpansionReport("skipped" if isinstance(error, OutOfTimeError) else "failed")
@@ -141,14 +141,14 @@ class Expander:
                 if not view.number:
                     return "the index is not finished", (), Grounding()
                 names = count_rare_names(question, view)
-                reason = reason_to_skip(question, names, view) if self._settings.hyde == "auto" else ""
+                reason = reason_to_skip(question, names, view) if self.settings.hyde == "auto" else ""
                 return reason, tuple(names), Grounding() if reason else read_grounding(view.connection)
         except SnapshotError:  # the search meets it too, and repairs it
             return "", (), Grounding()
 
     def _plan(self, texts: TextPlan, question: str, grounding: Grounding, seconds: float) -> Task[WrittenExpansion]:
         """Return what the model can write in its seconds: more would be cut off, and worth nothing."""
-        generator = self._generator
+        generator = self.generator
         target = min(seconds, generator.stage_s)
         planned, readable = plan_expansion(texts, question, generator.speed or USUAL, target)
         task = build_expansion_task(question, grounding, planned)

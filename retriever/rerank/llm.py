@@ -7,7 +7,7 @@ and only the odds of yes and no are read (Liang et al., "Holistic Evaluation of 
 """
 
 from collections.abc import Sequence, Sized
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from math import exp, inf
 from statistics import fmean, pstdev
@@ -67,20 +67,19 @@ def order_of(count: int) -> type[Order]:
     return create_model("Order", __base__=Order, best_first=(Annotated[list[int], numbers], ...))
 
 
+@dataclass(frozen=True, slots=True)
 class LlmReranker:
     """Scores from a language model."""
 
-    def __init__(self, generator: "Generator", *, is_forced: bool = True) -> None:
-        """Take the model; forced, it ranks however well it was seen to do that."""
-        self._generator = generator
-        self._is_forced = is_forced
+    generator: "Generator"
+    is_forced: bool = True  # whether it ranks however well it was seen to do that
 
     def score(self, question: str, candidates: Sequence[RerankInput], seconds: float = inf) -> RerankOutput:
         """Do as `Reranker.score`; candidates that the model cannot read stay behind the others, in their order."""
-        generator, shown = self._generator, candidates[:SMALL_READS]
+        generator, shown = self.generator, candidates[:SMALL_READS]
         abilities = generator.abilities
         can_rank = abilities is not None and (abilities.lists or abilities.odds)
-        if not (can_rank or self._is_forced):
+        if not (can_rank or self.is_forced):
             kind = UnfitModelError if abilities else RerankerError
             why = "was not seen to find a right passage" if abilities else "was not tried yet (doctor --llm)"
             raise kind(f"{generator.name} {why}: reranking is off for it; --rerank-kind llm forces it")
@@ -100,7 +99,7 @@ class LlmReranker:
 
     def judge(self, question: str, shown: Sequence[RerankInput], seconds: float) -> Sequence[float]:
         """Return how likely each of the first candidates answers, by the odds of yes and no; empty without the time."""
-        generator = self._generator
+        generator = self.generator
         speed = generator.speed or USUAL
         instructions = _JUDGE.format(nonce=(nonce := new_nonce()))
         plans = [
@@ -118,7 +117,7 @@ class LlmReranker:
         self, question: str, candidates: Sequence[RerankInput], shown: Sequence[RerankInput], seconds: float
     ) -> RerankOutput:
         """Return the values of the ranks that the model gives those of the shown ones that it can read."""
-        generator, planned = self._generator, list[RerankInput]()
+        generator, planned = self.generator, list[RerankInput]()
         instructions = _INSTRUCTIONS.format(nonce=(nonce := new_nonce()))
         max_tokens = 32 + 8 * len(candidates)  # for each number a line of its own with blanks before it
         room = generator.room(instructions, max_tokens) - size(fence_lines([], nonce))

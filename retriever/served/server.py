@@ -42,7 +42,6 @@ from retriever.served.transport import (
     one_line,
     open_reply,
     read_lines,
-    retry,
 )
 from retriever.settings.layers import KEYS
 from retriever.settings.schema import LlmSettings
@@ -301,11 +300,14 @@ class ModelServer:
         return {"model": self.model, "messages": messages, **more}
 
     def attempt(self, ask: Callable[[], T], pauses: Sequence[float] = PAUSES_S) -> T:
-        """Return what requests give, which are tried again as in `retry`; raises what `explain` says of a fault."""
+        """Return what requests give, tried again after each pause where that may help; raises as `explain` says."""
         try:
-            return retry(ask, pauses)
+            return ask()
         except ServedError as error:
-            raise self.explain(error) from error
+            if not (pauses and error.may_pass):
+                raise self.explain(error) from error
+        time.sleep(pauses[0])
+        return self.attempt(ask, pauses[1:])
 
     def _window(self, context_length: int | None) -> int:
         """Return how many tokens are read: as many as asked for, unless the model was made, or loaded, for less."""

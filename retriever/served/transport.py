@@ -16,21 +16,18 @@ Whatever goes wrong is a ServedError:
 import json
 import ssl
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
 from socket import SHUT_RDWR, socket
 from threading import Timer
-from typing import TypeVar
 from urllib.parse import urlsplit
 
 BUSY = frozenset({429, 502, 503, 504})  # statuses that may pass by themselves
 MAX_BYTES = 64 * 2**20  # of an answer: some fifty times the vectors of a batch
 PART_BYTES = 2**16
 CONNECT_S = 5.0  # until a server accepts the connection; one that needs longer is not healthy
-
-T = TypeVar("T")
 
 
 class ServedError(Exception):
@@ -83,18 +80,6 @@ class Limits:
         if seconds <= 0:
             raise OverdueError("not complete in time")
         return seconds
-
-
-def retry(ask: Callable[[], T], pauses: Sequence[float]) -> T:
-    """Return what a request gives, which is tried again after each pause where that may help; ServedError."""
-    for pause in pauses:
-        try:
-            return ask()
-        except ServedError as error:
-            if not error.may_pass:
-                raise
-        time.sleep(pause)
-    return ask()
 
 
 @contextmanager
