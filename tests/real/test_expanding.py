@@ -110,11 +110,6 @@ def test_the_gate_spares_the_call(shelf: Shelf, ollama: ScriptedServer) -> None:
     assert report_of(answer).note == "not needed: the question has 4 words"
 
 
-def test_never_asks_no_model(shelf: Shelf, ollama: ScriptedServer) -> None:
-    asked_of(shelf, ollama, hyde="never")
-    assert ollama.asked == []
-
-
 def test_asking_on_the_command_line(shelf: Shelf, ollama: ScriptedServer, cli: Cli) -> None:
     given = ("--index", shelf.index, "--encoder-kind", "none", "--llm-url", ollama.url)
     shown = cli("ask", "--use-llm", "--explain", QUESTION, *given).out

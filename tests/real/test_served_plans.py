@@ -40,13 +40,6 @@ def ask(ships: Shelf, ollama: ScriptedServer, profile: str = "full", **llm: Any)
         return retriever.search(QUESTION)
 
 
-def test_the_speed_that_a_server_says_is_kept(ollama: ScriptedServer) -> None:
-    ollama.reads, ollama.writes = 60.0, 12.0
-    opened(ollama).write(TASK)
-    assert str(opened(ollama).speed) == "60 tokens a second read, 12 written"
-    assert opened(ollama, model="other").speed is None
-
-
 def test_a_new_speed_counts_in_part(ollama: ScriptedServer) -> None:
     generator = opened(ollama)
     for ollama.reads in (60.0, 160.0):

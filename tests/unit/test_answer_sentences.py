@@ -10,7 +10,7 @@ from benchmarks.checks import count_kept
 from pageindex.node import Span
 from retriever.answering.claims import find_conflict
 from retriever.answering.context import Piece
-from retriever.answering.sentences import check_sentence, choose_sentences, disarm_citations, repeats
+from retriever.answering.sentences import check_sentence, choose_sentences, disarm_citations
 from retriever.answering.write import Checker
 from retriever.types import CitedSentence, DroppedSentence, Hit
 from tests.answers import hit
@@ -140,18 +140,6 @@ def test_a_sentence_of_the_block_itself_holds_until_something_is_put_in(start: i
     found = check(" ".join([*sentence[:place], extra.strip(), *sentence[place:]]), quote)
     is_long = len(sentence[start : start + length]) > 2
     assert isinstance(found, CitedSentence if is_long and not extra else DroppedSentence), found
-
-
-@pytest.mark.parametrize(
-    ("text", "others", "is_repeated"),
-    [
-        ("A stamp pays for the journey.", ["the journey: a stamp pays for it"], True),
-        ("A stamp pays for the journey.", ["Bread rises over night."], False),
-        ("the of", ["the of"], False),  # a sentence without words is like no other
-    ],
-)
-def test_a_sentence_that_repeats_another_one(text: str, others: list[str], is_repeated: bool) -> None:
-    assert repeats(text, others) == is_repeated
 
 
 STAMPS = hit(sentence="A stamp pays for the journey of a letter.", node_id="a", file="a.md")

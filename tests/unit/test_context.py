@@ -179,14 +179,6 @@ def test_what_does_not_fit_is_left_out_and_named() -> None:
     assert "- `a.md:1` `A`, about 625 tokens" in context.markdown
 
 
-def test_the_same_text_is_quoted_once() -> None:
-    line = Span(1, 1)
-    pair = [cite(file, "/d", file, line, (file,), "The same text.\n", 1, line) for file in "ab"]
-    context = build_context(pair, "answered", 400, words)
-    assert [piece.citation for piece in context.pieces] == ["a:1"]
-    assert context.left_out == ()
-
-
 @pytest.mark.parametrize("verdict", VERDICTS)
 def test_a_page_without_room_is_within_the_least_budget(verdict: Verdict) -> None:
     crowd = [

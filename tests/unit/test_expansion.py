@@ -16,8 +16,6 @@ from retriever.expansion.prompt import (
     plan_expansion,
 )
 from retriever.expansion.screening import (
-    find_added_words,
-    find_entities,
     find_exact_names,
     reason_too_short,
     screen,
@@ -48,12 +46,6 @@ PASSAGE = "Background tasks run after the response was sent. An email is sent by
 def test_what_is_meant_as_it_is_written(question: str, names: tuple[str, ...]) -> None:
     assert set(names) <= set(find_exact_names(question))
     assert len(find_exact_names(question)) == len(names)
-
-
-def test_entities_are_those_of_the_question() -> None:
-    question = "Does Postgres keep `try_recv` after the Big Migration of the letter box?"
-    assert find_entities(question) == ("try_recv", "Postgres", "Big Migration")
-    assert find_entities("how do I send an email?") == ()
 
 
 @pytest.mark.parametrize(
@@ -152,10 +144,6 @@ def test_rewordings_together_never_outvote_the_question(count: int) -> None:
     question, *others = weigh_queries("a", Expansion(tuple(map(str, range(count)))), SETTINGS)
     assert sum(query.semantic_weight for query in others) <= question.semantic_weight + 1e-9
     assert sum(query.keyword_weight for query in others) <= question.keyword_weight + 1e-9
-
-
-def test_what_a_text_adds_are_its_words_that_the_question_lacks() -> None:
-    assert find_added_words("how do I mail it with a task?", QUESTION) == "mail task?"
 
 
 def test_a_slow_model_writes_passages_before_rewordings() -> None:
