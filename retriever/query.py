@@ -180,8 +180,6 @@ class ExpansionReport:
     passages: tuple[str, ...] = ()  # likewise: hypothetical, written by a model, and no content of any document
     dropped: tuple[Dropped, ...] = ()
     intent: str = ""
-    # How long the model took to write it; None when no model was asked.
-    milliseconds: float | None = None
     gated: bool = False  # whether the gate left the question as it is
 
     @property

@@ -10,7 +10,6 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
-from time import perf_counter
 
 from retriever.errors import LanguageModelError, OutOfTimeError, SnapshotError
 from retriever.expansion.follow_up import build_rewriting, carry_words, find_fault, is_follow_up, read_conversation
@@ -32,7 +31,7 @@ from retriever.searching.queries import ExpandedQuery
 from retriever.served.generator import Generator
 from retriever.served.task import USUAL, Abilities, Task
 from retriever.settings.schema import Profile
-from retriever.trace import Recorder, milliseconds_since
+from retriever.trace import Recorder
 from retriever.types import StageName
 
 OpenView = Callable[[], AbstractContextManager[View]]
@@ -103,7 +102,6 @@ class Expander:
             return Expansion(), ExpansionReport(f"not needed: {reason}", gated=True)
         report = ExpansionReport("given")
         if expansion is None:
-            started = perf_counter()
             try:
                 seconds = recorder.deadline.seconds_for(StageName.EXPAND)
                 abilities = self.generator.abilities or Abilities()
@@ -116,11 +114,10 @@ class Expander:
             except (OutOfTimeError, LanguageModelError) as error:
                 recorder.degrade(StageName.EXPAND, error)
                 return Expansion(), ExpansionReport("skipped" if isinstance(error, OutOfTimeError) else "failed")
-            milliseconds = milliseconds_since(started)
             expansion = written.expansion()
             if not abilities.intents:
                 expansion = replace(expansion, intent="")
-            report = ExpansionReport(f"written in {milliseconds:,.0f} ms", milliseconds=milliseconds)
+            report = ExpansionReport("written by the language model")
 
         wanted = replace(  # no more than was asked for
             expansion,
