@@ -8,7 +8,6 @@ longer than a person reads at a glance is cut at its sentences.
 """
 
 import re
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
@@ -21,7 +20,7 @@ from pageindex.text import CELL, as_label, cut_text, join_cells
 MAX_TERM_WORDS = 6
 MAX_UNIT_CHARS = 500  # as much as is shown of an answer; most paragraphs have less
 PART_CHARS = 400  # of the parts of a longer one
-LONG_BLOCK = 20  # lines: longer code and items are cut, and of a longer `<details>` its summary is a unit by itself
+LONG_BLOCK = 20  # lines: longer code, items and quotes are cut
 JOINT = "; "  # between two items of a whole list
 
 
@@ -236,8 +235,6 @@ def _make_parts(kind: UnitKind, block: Block, lead: _Lead, term: str = "") -> It
 
 # Code.
 
-_DATA = ("yaml", "yml", "json")
-
 
 def _read_code(block: Block, lead: _Lead) -> Iterator[Unit]:
     """Yield code with the paragraph that introduces it.
@@ -248,7 +245,7 @@ def _read_code(block: Block, lead: _Lead) -> Iterator[Unit]:
     lines = block.content.split("\n")
     top = block.first + (1 if block.info else 0)
     is_long = block.last - block.first >= LONG_BLOCK
-    for start, end in _cut_code(lines, block.info) if is_long else [(0, len(lines))]:
+    for start, end in _cut_code(lines) if is_long else [(0, len(lines))]:
         begin = top + start if start else lead.line
         last = top + end - 1 if is_long else block.last
         text = " ".join(" ".join(lines[start:end]).split())
@@ -262,44 +259,29 @@ def _read_code(block: Block, lead: _Lead) -> Iterator[Unit]:
                 yield from _make(UnitKind.CODE, span, " ".join(line[left:right].split()), above, term)
 
 
-def _cut_code(lines: Sequence[str], fence: str) -> list[tuple[int, int]]:
-    """Return where the parts of code begin and end: blank lines part them, but within a function, a tag or a list.
+def _cut_code(lines: Sequence[str]) -> Iterator[tuple[int, int]]:
+    """Yield where the parts of code begin and end: blank lines part them, but within a function, a tag or a list.
 
-    There the next line is indented. Data is indented as well: there each blank line counts, and what is still long is
-    cut into its entries.
+    There the next line is indented. What is still long is cut before the last of its least indented lines.
     """
-    is_data = fence.strip("`~ ").lower().startswith(_DATA)
     margin = min((_indentation(line) for line in lines if line.strip()), default=0)
     starts = [0]
     for number, (before, line) in enumerate(pairwise(lines), start=1):
-        if line.strip() and not before.strip() and (is_data or _indentation(line) <= margin):
+        if line.strip() and not before.strip() and _indentation(line) <= margin:
             starts.append(number)
-    parts = list(pairwise([*starts, len(lines)]))
-    if is_data:
-        parts = [entry for start, end in parts for entry in _cut_data(lines, start, end)]
-    return [(start, _end_of_text(lines, start, end)) for start, end in parts]
-
-
-def _cut_data(lines: Sequence[str], start: int, end: int) -> Iterator[tuple[int, int]]:
-    """Yield the parts of data: its outermost entries, each with the comment above it; of a long one its inner ones."""
-    pending = [(start, end)]
-    while pending:
-        start, end = pending.pop()
-        # A line of closing signs alone begins nothing.
-        places = [n for n in range(start + 1, end) if lines[n].strip(" \t])}>/`~,;")]
-        depths = Counter(_indentation(lines[place]) for place in places)
-        depth = min((depth for depth, count in depths.items() if count > 1), default=None)
-        entries = [
-            place
-            for place in places
-            if _indentation(lines[place]) == depth and not lines[place - 1].lstrip().startswith(("#", "//"))
-        ]
-        if end - start > LONG_BLOCK and len(entries) > 1:
-            pending += reversed(
-                [*pairwise([start, *entries[1:], end])]
-            )  # the first stays with the key that opens the data
-        else:
-            yield start, end
+    for start, end in pairwise([*starts, len(lines)]):
+        while end - start > LONG_BLOCK:
+            window = range(start + 1, start + LONG_BLOCK + 1)
+            # More than closing signs, and not what the comment above it explains.
+            begins = [
+                place
+                for place in window
+                if lines[place].strip(" \t])}>/`~,;") and not lines[place - 1].lstrip().startswith(("#", "//"))
+            ]
+            cut = min(begins or window, key=lambda place: (_indentation(lines[place]), -place))
+            yield start, _end_of_text(lines, start, cut)
+            start = cut
+        yield start, _end_of_text(lines, start, end)
 
 
 def _indentation(line: str) -> int:

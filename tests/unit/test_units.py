@@ -23,7 +23,8 @@ def test_long_code_is_cut_at_blank_lines_but_not_within_a_function() -> None:
     shown = "export function Page() {\n  const user = read()\n\n  return <p>{user}</p>\n}\n\n"
     assert [str(unit.span) for unit in split_text(f"```jsx\n{shown * 4}```\n")] == ["1-6", "8-12", "14-18", "20-24"]
     services = "".join(f"  # The {name}.\n  {name}:\n    image: {name}\n" for name in ("web", "db", "mail"))
-    assert len(split_text(f"```yaml\nservices:\n{services * 3}```\n")) == 9
+    parts = split_text(f"```yaml\nservices:\n{services * 3}```\n")
+    assert [(str(unit.span), unit.text[:12]) for unit in parts] == [("1-20", "services: # "), ("21-29", "# The web. w")]
 
 
 def test_a_long_item_is_cut_into_its_blocks() -> None:
