@@ -2,9 +2,7 @@
 
 import re
 import time
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -24,6 +22,7 @@ from retriever.served.task import Task
 from retriever.settings.schema import LlmSettings, Profile
 from retriever.upkeep.doctor import examine_language_model
 from tests.real.scripted_server import (
+    Asked,
     Fault,
     Model,
     ScriptedServer,
@@ -32,7 +31,6 @@ from tests.real.scripted_server import (
     endless,
     hang_up,
     parts,
-    scripted_server,
     silence,
     status,
     trickle,
@@ -72,26 +70,23 @@ class Served:
         return Generator(self.settings(**changes))
 
 
+def answered(asked: Asked) -> object:
+    return GOOD
+
+
 @pytest.fixture
-def script(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ScriptedServer]:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    with scripted_server(lambda asked: GOOD) as made:
-        yield made
+def ollama(ollama: ScriptedServer) -> Served:
+    return Served("ollama", ollama)
+
+
+@pytest.fixture
+def openai(ollama: Served) -> Served:
+    return Served("openai", ollama.script)
 
 
 @pytest.fixture(params=["ollama", "openai"])
-def served(request: pytest.FixtureRequest, script: ScriptedServer) -> Served:
-    return Served(request.param, script)
-
-
-@pytest.fixture
-def ollama(script: ScriptedServer) -> Served:
-    return Served("ollama", script)
-
-
-@pytest.fixture
-def openai(script: ScriptedServer) -> Served:
-    return Served("openai", script)
+def served(request: pytest.FixtureRequest, ollama: Served) -> Served:
+    return Served(request.param, ollama.script)
 
 
 def failure(generator: Generator, task: Task[Answer] = TASK) -> LanguageModelError:
