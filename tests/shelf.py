@@ -42,6 +42,11 @@ def write_pages(folder: Path, pages: Mapping[str, str]) -> Path:
     return folder
 
 
+def open_pages(folder: Path, pages: Mapping[str, str]) -> Retriever:
+    """An index of these documents, open, by words alone."""
+    return open_retriever([write_pages(folder / "docs", pages)], folder / "index", settings=WORDS_ALONE)
+
+
 def read_lines(folder: str | Path, file: str, first: int, last: int) -> str:
     """These lines of a file, as they are on the disk."""
     return "".join(Path(folder, file).read_text(encoding="utf-8").splitlines(keepends=True)[first - 1 : last])

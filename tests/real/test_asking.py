@@ -21,6 +21,7 @@ from tests.shelf import (
     Shelf,
     WrongEncoder,
     found,
+    open_pages,
     read_lines,
     same_hits,
     write_pages,
@@ -177,11 +178,10 @@ def test_one_search_alone(shared_shelf: Shelf, off: dict[str, Any]) -> None:
 
 def test_a_list_of_links_ranks_lower_in_a_folder_of_two_notes(tmp_path: Path) -> None:
     links = "# Boats\n\n" + "- [The ferry](b.md) to the island\n" * 9
-    shelf = Shelf(tmp_path, {"a.md": links, "b.md": "# Timetable\n\nThe ferry to the island leaves at noon.\n"})
-    index_folders([shelf.docs], shelf.index, settings=WORDS_ALONE)
-    with open_retriever((), shelf.index) as retriever:
+    pages = {"a.md": links, "b.md": "# Timetable\n\nThe ferry to the island leaves at noon.\n"}
+    with open_pages(tmp_path, pages) as retriever:
         assert [hit.file for hit in retriever.search("ferry to the island?").hits] == ["b.md", "a.md"]
-    with open_retriever((), shelf.index, settings={"page_prior": 0.0}) as retriever:
+    with open_retriever(index=tmp_path / "index", settings={"page_prior": 0.0}) as retriever:
         assert [hit.file for hit in retriever.search("ferry to the island?").hits] == ["a.md", "b.md"]
 
 

@@ -98,11 +98,6 @@ def test_a_folder_finds_as_if_it_alone_were_indexed(retriever: Retriever, tmp_pa
             assert [hit.node_id for hit in here.hits] == [hit.node_id for hit in there.hits]
 
 
-def test_a_flag_is_searched_for(retriever: Retriever) -> None:
-    assert retriever.search("tar -xzf").hits[0].node_id == "handbook/station.md#the-station/archive"
-    assert retriever.search('tar -"xzf"').hits[0].node_id != "handbook/station.md#the-station/archive"
-
-
 @pytest.mark.parametrize(
     ("question", "left", "without"),
     [("mortgage -2023", "mortgage", ("2023",)), ("kill -9 now", "kill -9 now", ()), ("5 - 2023", "5 - 2023", ())],

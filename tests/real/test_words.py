@@ -10,15 +10,7 @@ from retriever.api import index_folders, open_retriever
 from retriever.lexical.properties import mark_property
 from retriever.query import AskRequest, Scope
 from retriever.retriever import Retriever
-from tests.shelf import WORDS_ALONE, write_pages
-
-
-def open_pages(folder: Path, pages: dict[str, str]) -> Retriever:
-    """Return an index of these pages, open, by words alone."""
-    write_pages(folder / "docs", pages)
-    index_folders([folder / "docs"], folder / "index", settings=WORDS_ALONE)
-    return open_retriever(index=folder / "index", settings=WORDS_ALONE)
-
+from tests.shelf import WORDS_ALONE, open_pages, write_pages
 
 GEARS = (
     "# Gears\n\nOf a gear.\n\n## `--sprocket-size`\n\nHow large it is. See @scope/sprockets.\n\n## Chains\n\nOut.\n\n"
@@ -73,6 +65,7 @@ def vault(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Retriever]:
         ("cache", "adr/9.md", ("status", "draft")),
         ("cache in:adr/9.md in:adr/7.md", "adr/9.md", ("status", "draft")),
         ("grauer Schrank", "adr/10.md", ("status", "veraltet")),
+        ("rabbit", "adr/3.md", ("superseded_by", "[[queue in tables]]")),
     ],
 )
 def test_a_property_is_found_and_shown(vault: Retriever, question: str, file: str, line: tuple[str, str]) -> None:
@@ -84,15 +77,6 @@ def test_a_property_is_found_and_shown(vault: Retriever, question: str, file: st
 
 def test_a_status_that_most_pages_have_is_not_shown(vault: Retriever) -> None:
     assert vault.search("Seite 3 des Wikis").hits[0].matched_fields == ()
-
-
-def test_a_property_that_is_asked_for_answers(vault: Retriever) -> None:
-    first = vault.answer("Wann hat Anna Geburtstag?").sentences[0]
-    assert (first.text, first.citation) == ("geburtstag: 1987-11-02", "people/anna.md:2")
-
-
-def test_a_day_is_found_in_any_form(vault: Retriever) -> None:
-    assert vault.search("who was born on 2 Nov 1987?").hits[0].file == "people/anna.md"
 
 
 def test_a_property_that_says_the_same_as_the_text_is_shown_once(vault: Retriever) -> None:
@@ -120,11 +104,6 @@ def test_properties_are_no_words_of_texts(vault: Retriever) -> None:
     with vault.view() as view:
         assert len(view.lexical.find_holding(["draft"])) == 0
         assert len(view.lexical.find_holding([mark_property("draft")])) == 2
-
-
-def test_a_superseded_page_says_which_one_holds(vault: Retriever) -> None:
-    superseded = next(hit for hit in vault.search("rabbit").hits if hit.file == "adr/3.md")
-    assert dict(superseded.matched_fields)["superseded_by"] == "[[queue in tables]]"
 
 
 @pytest.mark.parametrize(

@@ -35,7 +35,6 @@ PASSAGE = "Background tasks run after the response was sent. An email is sent by
     ("question", "names"),
     [
         ("how do I send an email?", ()),
-        ("does `x` reach try_recv() in src/main.rs?", ("x", "try_recv()", "src/main.rs")),
         ("cargo test -- --include-ignored", ("--include-ignored",)),
         ("is it std::mem::drop or BackgroundTasks's run?", ("std::mem::drop", "BackgroundTasks")),
         ("error[E0752]: `main` cannot be async", ("main",)),

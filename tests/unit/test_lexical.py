@@ -32,20 +32,6 @@ def contents(folder: Path) -> dict[str, bytes]:
     return {file.name: file.read_bytes() for file in sorted(folder.iterdir())}
 
 
-def test_scores_of_three_documents_by_hand(tmp_path: Path) -> None:
-    index = built(tmp_path / "l", {7: ["cat", "cat", "dog"], 3: ["cow"], 9: ["cow", "fox"]})
-    # 3 documents of 2 words on average; k1 = 1.5, b = .75. cat and dog are in one of them, cow is in two.
-    cat = log(4 / 1) * 2 * 2.5 / (2 + 1.5 * (0.25 + 0.75 * 3 / 2))
-    dog = log(4 / 1) * 1 * 2.5 / (1 + 1.5 * (0.25 + 0.75 * 3 / 2))
-    cow = log(4 / 2) * 1 * 2.5 / (1 + 1.5 * (0.25 + 0.75 * 1 / 2))
-    cow_and_fox = log(4 / 2) * 1 * 2.5 / (1 + 1.5 * (0.25 + 0.75 * 2 / 2))
-    result = index.search(["cat", "dog", "dog", "cow", "bird"], 10)
-    assert [key for key, _ in result] == [7, 3, 9]
-    assert [score for _, score in result] == pytest.approx([cat + 2 * dog, cow, cow_and_fox], abs=1e-12)
-    known = index.describe(["cat", "cow", "bird"])
-    assert {term: found.documents for term, found in known.items()} == {"cat": 1, "cow": 2, "bird": 0}
-
-
 @on_disk
 @given(documents_strategy, question_strategy)
 def test_scores_are_those_of_rank_bm25(documents: Documents, question: list[str]) -> None:
@@ -76,16 +62,6 @@ def test_a_patched_index_is_the_one_built_from_scratch(
         assert contents(folder / "patched") == contents(folder / "fresh")
 
 
-def test_equal_scores_come_in_the_order_of_the_keys_also_at_the_limit(tmp_path: Path) -> None:
-    documents = (
-        {key: ["same", "words"] for key in range(50, 0, -1)}
-        | {99: ["same"]}
-        | {100 + key: ["other"] for key in range(99)}
-    )
-    index = built(tmp_path / "l", documents)
-    assert [key for key, _ in index.search(["same"], 4)] == [99, 1, 2, 3]
-
-
 @pytest.mark.parametrize("limit", [1, 3, 16, 17, 300, 2000])
 def test_the_best_of_many_are_the_first_of_all(tmp_path: Path, limit: int) -> None:
     chance = np.random.default_rng(limit)
@@ -99,25 +75,17 @@ def test_the_best_of_many_are_the_first_of_all(tmp_path: Path, limit: int) -> No
     assert [key for key, _ in ranking] == sorted(members, key=lambda key: (-scores[key], key))[:limit]
 
 
-def test_a_common_word_counts_and_without_words_there_is_nothing(tmp_path: Path) -> None:
-    ranking = built(tmp_path / "l", {1: ["word"], 2: ["word"]}).search(["word"], 5)
-    assert [key for key, _ in ranking] == [1, 2]
-    assert ranking[0][1] > 0
-    assert built(tmp_path / "one", {1: ["word"]}).search([], 5) == ()
-    empty = built(tmp_path / "none", {})
-    assert (len(empty), empty.search(["word"], 5), empty.coverage(["word"], [1])) == (0, (), [0.0])
-    assert built(tmp_path / "blank", {1: [], 2: []}).search(["word"], 5) == ()
-
-
 def test_coverage_is_the_share_of_rarity(tmp_path: Path) -> None:
     index = built(tmp_path / "l", {1: ["common", "rare"], 2: ["common"], 3: ["common"], 4: ["else"]})
     question = ["rare", "common", "common", "unknown"]
-    rare, common, unknown = (term.rarity for term in index.describe(question).values())
+    described = index.describe(question)
+    assert {term: found.documents for term, found in described.items()} == {"rare": 1, "common": 3, "unknown": 0}
+    rare, common, unknown = (term.rarity for term in described.values())
     assert rare == unknown == pytest.approx(log(1 + 3.5 / 1.5))
     assert common == pytest.approx(log(1 + 1.5 / 3.5))
     total = rare + common + unknown
     assert index.coverage(question, [2, 1, 4, 777]) == pytest.approx([common / total, (rare + common) / total, 0, 0])
-    assert index.coverage([], [1]) == [0.0]
+    assert index.coverage([], [1]) == built(tmp_path / "none", {}).coverage(question, [1]) == [0.0]
 
 
 @pytest.mark.parametrize("name", ["keys", "vocabulary", "rows"])

@@ -6,8 +6,7 @@ import pytest
 
 from pageindex.document import Document, parse_document
 from pageindex.outline import MAX_SECTION_CHARS, PART_CHARS
-from retriever import open_retriever
-from tests.shelf import WORDS_ALONE, write_pages
+from tests.shelf import open_pages
 
 WORDS = ("letters", "stamps", "parcels", "trains", "bridges", "lanterns", "harbours", "orchards", "mills", "wells")
 
@@ -95,7 +94,7 @@ def test_front_matter_is_no_part() -> None:
 
 def test_several_places_of_one_long_text_are_found(tmp_path: Path) -> None:
     pages = {"long.md": LONG.replace("Sentence 11.4", "The quixotic keeper 11.4").replace("Sentence 66.1", "Quixotic")}
-    with open_retriever([write_pages(tmp_path / "docs", pages)], tmp_path / "index", settings=WORDS_ALONE) as retriever:
+    with open_pages(tmp_path, pages) as retriever:
         answer = retriever.search("quixotic")
         assert sorted(hit.passage.first for hit in answer.hits[:2] if hit.passage) == [23, 133]
         whole = retriever.read("long.md")
