@@ -58,6 +58,7 @@ def test_an_index_without_vectors(tmp_path: Path) -> None:
     with open_retriever((), shelf.index) as retriever:  # the index remembers that it has none
         answer = retriever.search("stamp for a letter")
         assert (answer.hits[0].node_id, answer.degraded) == ("mail.md#mail/stamps", ())
+        assert answer.trace.signals.margin is answer.trace.signals.agreement is None, "words alone are judged"
     assert "no vectors" in str(shelf.ask("stamp for a letter").degraded[0])
     assert shelf.update().embedded == 8
     assert shelf.ask("stamp for a letter").degraded == ()
@@ -118,15 +119,6 @@ def test_odd_folders(tmp_path: Path, pages: dict[str, str], sections: int) -> No
         assert retriever.status().index.embedded_share == 1.0
     shelf.write("new.md", "# Another\n\nwalrus\n")  # and the next state grows out of it
     assert shelf.ask("walrus").hits[0].node_id == "new.md#another"
-
-
-def test_equal_scores_come_in_the_order_of_the_ids(tmp_path: Path) -> None:
-    shelf = Shelf(
-        tmp_path, {f"{number:02}.md": f"# Same\n\nThe very same words {number:02}.\n" for number in range(30)}
-    )
-    shelf.update()
-    ids = [hit.node_id for hit in shelf.ask("the very same words", top_k=30, semantic_weight=0.0).hits]
-    assert ids == [f"{number:02}.md#same" for number in range(30)]
 
 
 INSTALL = "# Install\n\nRun the script.\n\n## Proxy\n\nSet TARN_PROXY to its address.\n"
@@ -215,7 +207,6 @@ def test_verdicts(by_the_model: Retriever, verdict: str, questions: list[str]) -
 def test_words_of_the_documents_that_do_not_belong_together_are_not_answered(by_the_model: Retriever) -> None:
     for question in ("train patience leaves", "letter water", "sun journey salt", "stick beans summer"):
         assert by_the_model.search(question).verdict != "answered", question
-    assert by_the_model.search("how do I install the printer driver?").confidence < 0.05
 
 
 def test_gibberish_is_none(by_the_model: Retriever) -> None:

@@ -74,9 +74,9 @@ def test_an_interruption_leaves_what_answers_and_nothing_is_computed_twice(libra
     fresh = Shelf(library.place / "fresh")
     fresh.docs = library.docs
     fresh.update()
-    assert same_hits(found(library.ask(QUESTION)), found(fresh.ask(QUESTION)))
-    answers = [shelf.ask(QUESTION) for shelf in (library, fresh)]
-    assert answers[0].confidence == answers[1].confidence
+    here, there = library.ask(QUESTION), fresh.ask(QUESTION)
+    assert same_hits(found(here), found(there))
+    assert here.confidence == there.confidence
 
 
 def test_an_index_that_is_deleted_meanwhile_ends_it(library: Shelf) -> None:

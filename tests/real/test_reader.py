@@ -85,8 +85,6 @@ def test_it_is_read_for_the_verdict_and_switched_off_by_its_setting(index: Path)
         assert answer.hits[0].file == "backup.md"
         assert answer.trace.signals.reading is not None
         assert "read" in [stage.name for stage in answer.trace.stages]
-        russian = retriever.search("Как долго хранится недельная копия и где она лежит?")
-        assert russian.trace.signals.reading is None
     with open_retriever(index=index, settings={"read_passages": 0}) as retriever:
         answer = retriever.search("how long is a weekly copy kept?")
         assert answer.trace.signals.reading is None

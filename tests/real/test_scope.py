@@ -196,10 +196,6 @@ def test_options_on_the_command_line(index: Path, cli: Cli) -> None:
         "question": "oven", "sections": 3, "documents": 1, "folders": ["handbook"], "tags": ["kitchen"],
         "since": "2023", "until": "2023-02", "where": ["status=draft"], "without": ["microwave"],
     }  # fmt: skip
-    out, err = cli("ask", "oven", "--in", "daily", "--tag", "kitchen", "--index", index, "--fail-on-none", code=3)
-    assert out == ""
-    assert "note: in:daily: no document meets tag:kitchen" in err
-    assert "searched 0 sections of 0 files (in:daily tag:kitchen)" in err
 
 
 def test_the_page_and_the_api(index: Path) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from retriever import Retriever, open_retriever
-from tests.shelf import WORDS_ALONE, write_pages
+from tests.shelf import open_pages, write_pages
 
 PHRASES = """\
 # Phrases
@@ -43,9 +43,7 @@ HIDDEN = {
 
 @pytest.fixture(scope="module")
 def library(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Retriever]:
-    folder = tmp_path_factory.mktemp("shown")
-    docs = write_pages(folder / "docs", {"p.md": PHRASES, **HIDDEN})
-    with open_retriever([docs], folder / "index", settings=WORDS_ALONE) as retriever:
+    with open_pages(tmp_path_factory.mktemp("shown"), {"p.md": PHRASES, **HIDDEN}) as retriever:
         yield retriever
 
 
@@ -75,8 +73,7 @@ TALK = " ".join(["and then we went to the old mill and nobody there had seen it 
 
 def test_of_a_transcript_on_one_line_the_place_that_matches_is_shown(tmp_path: Path) -> None:
     told = f"# Talk\n\n{TALK} found the ferryman asleep below the bridge with his oars {TALK}\n"
-    docs = write_pages(tmp_path / "docs", {"talk.md": told})
-    with open_retriever([docs], tmp_path / "index", settings=WORDS_ALONE) as retriever:
+    with open_pages(tmp_path, {"talk.md": told}) as retriever:
         (hit,) = retriever.search("where was the ferryman asleep?").hits
     assert "ferryman asleep below the bridge" in hit.sentence
     assert "ferryman asleep below the bridge" in hit.text

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from retriever.api import index_folders, open_retriever
+from retriever.api import open_retriever
 from retriever.lexical.properties import mark_property
 from retriever.query import AskRequest, Scope
 from retriever.retriever import Retriever
@@ -87,8 +87,8 @@ def test_a_property_that_says_the_same_as_the_text_is_shown_once(vault: Retrieve
 def test_a_property_of_a_second_folder_answers(tmp_path: Path) -> None:
     write_pages(tmp_path / "notes", {"feier.md": VAULT["feier.md"]})
     write_pages(tmp_path / "team", {"anna.md": VAULT["people/anna.md"]})
-    index_folders([tmp_path / "notes", tmp_path / "team"], tmp_path / "index", settings=WORDS_ALONE)
-    with open_retriever(index=tmp_path / "index", settings=WORDS_ALONE) as retriever:
+    folders = [tmp_path / "notes", tmp_path / "team"]
+    with open_retriever(folders, tmp_path / "index", settings=WORDS_ALONE) as retriever:
         first = retriever.answer("Wann hat Anna Geburtstag?").sentences[0]
     assert (first.text, first.citation) == ("geburtstag: 1987-11-02", "team:anna.md:2")
 

@@ -125,12 +125,6 @@ def test_a_text_without_spaces_between_words() -> None:
     assert isinstance(found, CitedSentence), found
 
 
-def test_a_number_of_another_row_is_not_taken() -> None:
-    text = "| weight | price |\n|---|---|\n| 20 g | 85 cents |\n| 1 kg | 290 cents |\n"
-    found = check_sentence("20 g cost 290 cents.", 1, "20 g | 85 cents", (piece(text, 1),))
-    assert isinstance(found, DroppedSentence)
-
-
 @given(st.integers(0, 9), st.integers(0, 9), st.sampled_from(["", "never ", "Bob ", "77 ", "evil.example "]))
 def test_a_sentence_of_the_block_itself_holds_until_something_is_put_in(start: int, length: int, extra: str) -> None:
     words = MAIL.split("\n")[2].split()

@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from retriever.api import open_retriever
 from retriever.searching.confidence import assess, measure_agreement, weigh_reading
 from retriever.searching.question_words import cut_words, read_form
 from retriever.types import Ranked, Ranking, Reading, Signals, Source
@@ -177,13 +176,3 @@ def test_a_small_change_of_a_large_index_keeps_the_measurement(tmp_path: Path, m
     assert kept(shelf)["chunks"] == 11
     shelf.update(encoder=FakeEncoder(fingerprint="0" * 16))
     assert kept(shelf)["fingerprint"] == "0" * 16
-
-
-def test_without_vectors_words_alone_are_judged(tmp_path: Path) -> None:
-    shelf = Shelf(tmp_path, PAGES)
-    settings = {"encoder": {"kind": "none"}}
-    with open_retriever([shelf.docs], shelf.index, settings=settings) as retriever:
-        answer = retriever.search("what rises over night?")
-    assert kept(shelf) is None
-    assert answer.trace.signals == Signals(1.0, 1.0, 1.0, form="question", margin=None, agreement=None)
-    assert answer.verdict == "answered"

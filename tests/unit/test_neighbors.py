@@ -3,13 +3,12 @@ from dataclasses import replace
 
 import pytest
 
-from retriever.api import index_folders, open_retriever
 from retriever.places.view import StoredTree
 from retriever.searching.neighbors import find_file_roots, find_neighbors
 from retriever.settings.schema import Profile
 from retriever.store.reading import OutlineNode
 from retriever.types import Ranked
-from tests.shelf import WORDS_ALONE, write_pages
+from tests.shelf import open_pages
 
 GUIDE = """# Guide
 top
@@ -30,9 +29,8 @@ G = "guide.md#guide"
 
 @pytest.fixture(scope="module")
 def tree(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StoredTree]:
-    docs = write_pages(tmp_path_factory.mktemp("neighbors") / "docs", {"guide.md": GUIDE, "faq.md": FAQ})
-    index_folders([docs], docs.parent / "index", settings=WORDS_ALONE)
-    with open_retriever(index=docs.parent / "index") as retriever, retriever.view() as view:
+    pages = {"guide.md": GUIDE, "faq.md": FAQ}
+    with open_pages(tmp_path_factory.mktemp("neighbors"), pages) as retriever, retriever.view() as view:
         view.tree.load_nodes(["guide.md", "faq.md"])
         yield view.tree
 

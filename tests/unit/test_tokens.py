@@ -70,7 +70,6 @@ def test_texts_are_read_word_by_word(first: str, second: str) -> None:
 def test_a_huge_word_takes_linear_time_and_gives_few_terms(unit: str) -> None:
     text = unit * (30_000 // len(unit))
     assert len(set(tokenize(text))) <= 8
-    assert tokenize(text) == tokenize(text)  # a word that long is not remembered
 
 
 def test_a_huge_word_still_matches_itself() -> None:

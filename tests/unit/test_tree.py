@@ -63,13 +63,6 @@ def test_an_unknown_id_is_an_error(tree: DocumentTree) -> None:
     assert "nothing" not in tree
 
 
-def test_several_folders_in_one_tree() -> None:
-    documents = [parse_document("a.md", "# A\n", prefix) for prefix in ("two:", "one:")]
-    tree = DocumentTree.from_documents(documents)
-    assert ids(tree.walk()) == ["one:/", "one:a.md", "one:a.md#a", "two:/", "two:a.md", "two:a.md#a"]
-    assert tree.node("one:a.md#a").path == "a.md"
-
-
 def test_a_link_is_in_its_own_line_behind_whatever_runs_over_line_ends() -> None:
     text = 'Code `of\ntwo` [a](a.md), [x\ny](<b.md>\n"title") <b\nid> [c](c.md)' + " word" * 1_000 + "\n![[d]]\n"
     assert [(link.line, link.target_path) for _, link in parse_document("p.md", text).links] == [
