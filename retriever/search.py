@@ -163,15 +163,17 @@ def gather_signals(
 ) -> Signals:
     """Return what speaks for an answer; by words alone where vectors say nothing or have nothing to compare with."""
     margin = agreement = None
-    is_understood = encoded is not None and encoded.known >= UNDERSTOOD_FROM
-    if is_understood and semantic and semantic.cosine is not None and view.background is not None:
-        margin = view.background.z_score(semantic.cosine)
-        agreement = measure_agreement(semantic.ranking, keyword.ranking, view.counts.sections)
-    words = (keyword.coverage, keyword.known, keyword.together, keyword.form)
     abroad = False
     if encoded and semantic and getattr(encoded.encoder, "bundled_as", "") == "multilingual":
         # It reads languages as well that have no stop words here.
         abroad = not keyword.in_english or bool(measure_foreign([question])) or is_foreign(view, semantic.ranking)
+    is_understood = encoded is not None and encoded.known >= UNDERSTOOD_FROM
+    if encoded and is_understood and semantic and semantic.cosine is not None and view.background:
+        has_own_script = abroad and keyword.form == "unspaced"
+        shift = view.background.measure_shift(encoded.vectors[0]) if has_own_script else 0.0
+        margin = view.background.z_score(semantic.cosine - shift)
+        agreement = measure_agreement(semantic.ranking, keyword.ranking, view.counts.sections)
+    words = (keyword.coverage, keyword.known, keyword.together, keyword.form)
     return Signals(*words, margin, agreement, in_english=keyword.in_english and not abroad, abroad=abroad)
 
 

@@ -166,9 +166,10 @@ class OnnxEncoder(TokenEncoder):
     @cached_property
     def _question_map(self) -> FloatMatrix:
         try:
-            return np.load(self._folder / QUESTION_MAP_NAME, allow_pickle=False).astype(np.float32)
+            rows: FloatMatrix = np.load(self._folder / QUESTION_MAP_NAME, allow_pickle=False).astype(np.float32)
         except (OSError, ValueError) as error:
             raise EncoderError(f"{self._folder / QUESTION_MAP_NAME} cannot be read: {error}") from error
+        return rows
 
     def encode_tokens(self, text: str) -> FloatMatrix:
         """Return a unit vector for each token of a text, (t, 128) float32, special ones left out.

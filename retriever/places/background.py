@@ -35,10 +35,19 @@ class Background:
     common: float  # the mean of all their cosines, as the encoder gives them: what all texts have in common
     best: float  # the median of their best, related as by `relate`; documents about one of the fields do not move it
     deviation: float  # the standard deviation of all of them, likewise, above 0
+    centre: Sequence[float] = ()  # (d,) the mean of the chunks' vectors
 
     def z_score(self, cosine: float) -> float:
         """Return how far a related cosine is above `best`, in deviations."""
         return (cosine - self.best) / self.deviation
+
+    def measure_shift(self, question: FloatMatrix) -> float:
+        """Return how much nearer a question, (d,), is to all chunks than unrelated ones, as a related cosine.
+
+        The unrelated questions are English: texts in a script of their own are nearer to one another, whatever they are
+        about.
+        """
+        return (float(question @ np.asarray(self.centre, np.float32)) - self.common) / (1 - self.common)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,13 +59,14 @@ class Cosines:
     squares: float  # the sum of all their squares
     fingerprint: str  # of the encoder
     chunks: int
+    sums: Sequence[float] = ()  # (d,) of the chunks' vectors; an index of an earlier version has none
 
 
 def read_background(connection: Connection, fingerprint: str) -> Background | None:
     """Read that of the folders that may be seen; None without vectors of this encoder."""
     rows = connection.execute("SELECT content FROM backgrounds ORDER BY folder_key")
     found = [Cosines(**json.loads(content)) for (content,) in rows]
-    return add_cosines([cosines for cosines in found if cosines.fingerprint == fingerprint])
+    return add_cosines([cosines for cosines in found if cosines.fingerprint == fingerprint and cosines.sums])
 
 
 def renew_background(connection: Connection, encoder: Encoder | None) -> None:
@@ -114,7 +124,8 @@ def measure_cosines(questions: FloatMatrix, chunks: FloatMatrix, fingerprint: st
     cosines = [(questions @ part.T).astype("float64") for part in parts]
     best = [max(float(row) for row in rows) for rows in zip(*(block.max(axis=1) for block in cosines), strict=True)]
     total, squares = (sum(float((block**power).sum()) for block in cosines) for power in (1, 2))
-    return Cosines(best, total, squares, fingerprint, len(chunks))
+    sums = chunks.sum(axis=0, dtype="float64").round(6).tolist()
+    return Cosines(best, total, squares, fingerprint, len(chunks), sums)
 
 
 def add_cosines(parts: "Sequence[Cosines]") -> Background | None:
@@ -135,4 +146,5 @@ def add_cosines(parts: "Sequence[Cosines]") -> Background | None:
         common=round(mean, 6),
         best=round((best - mean) / (1 - mean), 6),
         deviation=round(deviation / (1 - mean), 6),
+        centre=np.sum([part.sums for part in parts if part.chunks], axis=0) / chunks,
     )

@@ -59,11 +59,17 @@ def test_a_question_finds_its_section_and_is_not_told_that_there_is_none(
 
 
 @pytest.mark.parametrize(
-    "question", ["玻璃哲学跳跃昨日铅笔", "ぽろむけ哲学らびねす鉛筆", "grondel wimpig flurbo knasselt"]
+    "question",
+    ["玻璃哲学跳跃昨日铅笔", "ぽろむけ哲学らびねす鉛筆", "grondel wimpig flurbo knasselt"],
 )
 def test_what_means_nothing_has_no_answer(languages: Path, question: str) -> None:
     with open_retriever(index=languages) as retriever:
         assert retriever.search(question).verdict == "none"
+
+
+def test_a_chinese_question_on_another_topic_has_no_answer(tmp_path: Path) -> None:
+    with open_retriever([NOTES / "zh"], tmp_path / "index") as retriever:
+        assert retriever.search("珠穆朗玛峰有多高").verdict == "none"
 
 
 def test_what_the_model_does_not_know_is_searched_for_by_words_alone_and_it_is_said(in_english: Path, cli: Cli) -> None:
