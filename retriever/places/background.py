@@ -23,6 +23,7 @@ from retriever.types import FloatMatrix
 DRIFT = 1.25  # times more or fewer chunks: by then the best cosine has moved by about .005, and is measured anew
 EXACT_UP_TO = 20_000  # chunks of a folder: of fewer, it is measured with each change, in some 50 ms
 CHUNKS_AT_ONCE = 8192
+SHIFT = 0.5  # with 0 and 1 more near misses are answered, or fewer questions that the documents answer
 
 # Everyday topics, so that no folder of documents covers more than a few.
 UNRELATED_QUESTIONS = tuple(Path(__file__).with_name("unrelated.txt").read_text(encoding="utf-8").splitlines())
@@ -35,7 +36,7 @@ class Background:
     common: float  # the mean of all their cosines, as the encoder gives them: what all texts have in common
     best: float  # the median of their best, related as by `relate`; documents about one of the fields do not move it
     deviation: float  # the standard deviation of all of them, likewise, above 0
-    centre: Sequence[float] = ()  # (d,) the mean of the chunks' vectors
+    centre: Sequence[float] = ()  # (d,) the mean of the chunks' vectors, where that is known
 
     def z_score(self, cosine: float) -> float:
         """Return how far a related cosine is above `best`, in deviations."""
@@ -45,9 +46,12 @@ class Background:
         """Return how much nearer a question, (d,), is to all chunks than unrelated ones, as a related cosine.
 
         The unrelated questions are English: texts in a script of their own are nearer to one another, whatever they are
-        about.
+        about. Half of it counts: the other half may be their topic.
         """
-        return (float(question @ np.asarray(self.centre, np.float32)) - self.common) / (1 - self.common)
+        if not self.centre:
+            return 0.0
+        nearness = float(question @ np.asarray(self.centre, np.float32))
+        return SHIFT * (nearness - self.common) / (1 - self.common)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +70,7 @@ def read_background(connection: Connection, fingerprint: str) -> Background | No
     """Read that of the folders that may be seen; None without vectors of this encoder."""
     rows = connection.execute("SELECT content FROM backgrounds ORDER BY folder_key")
     found = [Cosines(**json.loads(content)) for (content,) in rows]
-    return add_cosines([cosines for cosines in found if cosines.fingerprint == fingerprint and cosines.sums])
+    return add_cosines([cosines for cosines in found if cosines.fingerprint == fingerprint])
 
 
 def renew_background(connection: Connection, encoder: Encoder | None) -> None:
@@ -83,7 +87,7 @@ def renew_background(connection: Connection, encoder: Encoder | None) -> None:
         old, fingerprint = known.get(folder), encoder.fingerprint
         # Scores are relative to it, and an index that grew has the scores of one that is made at once.
         is_near = old is not None and count > EXACT_UP_TO and count / DRIFT <= old.chunks <= count * DRIFT
-        if old and old.fingerprint == fingerprint and is_near:
+        if old and old.fingerprint == fingerprint and old.sums and is_near:
             continue
         questions = load_unrelated(connection, encoder)
         rows_kept = questions.astype("<f4").tobytes().hex()
@@ -138,6 +142,7 @@ def add_cosines(parts: "Sequence[Cosines]") -> Background | None:
         for values in ((part.total for part in parts), (part.squares for part in parts))
     )
     deviation = max(0.0, square - mean**2) ** 0.5
+    sums = [part.sums for part in parts if part.chunks]
     best = median(max(rows) for rows in zip(*(part.best for part in parts if part.chunks), strict=True))
     if not round(deviation, 6):
         return None
@@ -146,5 +151,5 @@ def add_cosines(parts: "Sequence[Cosines]") -> Background | None:
         common=round(mean, 6),
         best=round((best - mean) / (1 - mean), 6),
         deviation=round(deviation / (1 - mean), 6),
-        centre=np.sum([part.sums for part in parts if part.chunks], axis=0) / chunks,
+        centre=(np.sum(sums, axis=0) / chunks).tolist() if all(sums) else (),
     )
