@@ -78,12 +78,11 @@ class ModelCard:
 
     def verify(self, folder: Path) -> None:
         """Raise EncoderError where a file of the folder is not the one that the card describes."""
-        for name, expected in (
-            (MODEL_NAME, self.model_sha256),
-            (TOKENIZER_NAME, self.tokenizer_sha256),
-            (QUESTION_MAP_NAME, self.question_map_sha256),
-        ):
-            if expected and file_sha256(folder / name) != expected:
+        files = {MODEL_NAME: self.model_sha256, TOKENIZER_NAME: self.tokenizer_sha256}
+        if self.question_map_sha256:
+            files[QUESTION_MAP_NAME] = self.question_map_sha256
+        for name, expected in files.items():
+            if file_sha256(folder / name) != expected:
                 raise EncoderError(f"{folder / name} is not the file that the card beside it describes: copy it again")
 
 
@@ -166,10 +165,11 @@ class OnnxEncoder(TokenEncoder):
     @cached_property
     def _question_map(self) -> FloatMatrix:
         try:
-            rows: FloatMatrix = np.load(self._folder / QUESTION_MAP_NAME, allow_pickle=False).astype(np.float32)
+            rows = np.load(self._folder / QUESTION_MAP_NAME, allow_pickle=False).astype(np.float32)
+            shaped: FloatMatrix = rows.reshape(self.dimension + 1, self.dimension)
         except (OSError, ValueError) as error:
             raise EncoderError(f"{self._folder / QUESTION_MAP_NAME} cannot be read: {error}") from error
-        return rows
+        return shaped
 
     def encode_tokens(self, text: str) -> FloatMatrix:
         """Return a unit vector for each token of a text, (t, 128) float32, special ones left out.

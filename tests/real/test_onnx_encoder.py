@@ -110,7 +110,10 @@ def test_a_map_moves_the_vectors_of_questions_alone(encoder: OnnxEncoder, folder
     assert mapped.fingerprint != encoder.fingerprint
 
 
-def test_a_map_that_is_missing_is_named(folder: Path) -> None:
+@pytest.mark.parametrize("rows", [None, np.zeros((3, 3))], ids=["missing", "of another shape"])
+def test_a_map_that_cannot_be_used_is_named(folder: Path, rows: np.ndarray | None) -> None:
+    if rows is not None:
+        np.save(folder / "question_map.npy", rows)
     replace(ModelCard.read(folder), question_map_sha256="0" * 64).write(folder)
     with pytest.raises(EncoderError, match=r"question_map.npy cannot be read"):
         OnnxEncoder(folder).encode_queries(["x"])
