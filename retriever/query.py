@@ -129,9 +129,9 @@ class FollowUp:
     """How a question was understood that follows others."""
 
     question: str
-    """As it was searched for: `how are old snapshots forgotten?`, or `and the old ones? snapshots forgotten`."""
+    """As it was searched for: `and the old ones? snapshots forgotten`."""
     words: tuple[str, ...] = ()
-    """Those of it that were taken from the questions before; none where a language model wrote it anew."""
+    """Those of it that were taken from the questions before."""
     before: str = ""
     """The question that these are from."""
 

@@ -80,12 +80,17 @@ class Retriever(Closing):
             fresh = self._watch.refresh(index)
             note.text = f"{fresh.refreshed} files indexed, {fresh.stale} stale"
             recorder.degraded.extend(fresh.degraded)
-        # What writes other words is not even imported for a question that has none: pydantic alone takes 50 ms.
-        if request.conversation or request.expansion or self.profile.use_llm or self.profile.hyde == "always":
+        expands = request.expansion is not None or self.profile.use_llm or self.profile.hyde == "always"
+        if request.conversation or expands:
+            from retriever.expansion.follow_up import follow
+
+            # The search meets a damaged snapshot too, and repairs it.
             with contextlib.suppress(SnapshotError), self.view() as view:
-                asked = correct_question(asked, view)
+                asked = follow(correct_question(asked, view), request.conversation, view, recorder)
+        # What writes other words is not even imported for a question that has none: pydantic alone takes 50 ms.
+        if expands:
             # Other threads ask while the model writes.
-            asked = self._models.expander.expand(asked, request, self.view, recorder)
+            asked = self._models.expander.expand(asked, request.expansion, self.view, recorder)
         with self._use() as index:
             for attempt in range(ATTEMPTS):
                 own = recorder.copy()

@@ -18,7 +18,6 @@ from retriever.types import Degradation, Ranking, Signals, Stage, StageName, Tra
 # How long the stages take that always run after an optional one, in seconds: the first search of a process opens the
 # embedding model in 0.09 s and compares vectors, words and neighbors in less than that; building the hits takes 0.02 s.
 RESERVED_S: Mapping[StageName, float] = {
-    StageName.FOLLOW_UP: 0.25,
     StageName.EXPAND: 0.25,
     StageName.RERANK: 0.02,
     StageName.READ: 0.0,

@@ -5,14 +5,12 @@ are embedded, `screening.drop_unrelated` drops those that are not about the ques
 searched as it is, and the answer says why.
 """
 
-import contextlib
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 
 from retriever.errors import LanguageModelError, OutOfTimeError, SnapshotError
-from retriever.expansion.follow_up import build_rewriting, carry_words, find_fault, is_follow_up, read_conversation
 from retriever.expansion.prompt import (
     MOST_TEXTS,
     Grounding,
@@ -26,7 +24,7 @@ from retriever.expansion.prompt import (
 )
 from retriever.expansion.screening import count_rare_names, reason_to_skip, screen
 from retriever.places.view import View
-from retriever.query import AskRequest, Expansion, ExpansionReport, FollowUp
+from retriever.query import Expansion, ExpansionReport
 from retriever.searching.queries import ExpandedQuery
 from retriever.served.generator import Generator
 from retriever.served.task import USUAL, Abilities, Task
@@ -45,54 +43,22 @@ class Expander:
     generator: Generator
 
     def expand(
-        self, asked: ExpandedQuery, request: AskRequest, open_view: OpenView, recorder: Recorder
+        self, asked: ExpandedQuery, expansion: Expansion | None, open_view: OpenView, recorder: Recorder
     ) -> ExpandedQuery:
-        """Return a question of a request as it is understood, with the texts that pass the screening.
+        """Return a question with the texts that pass the screening, of those given or written by the language model.
 
         The recorder has the reason where the language model was asked for, and there are none.
         """
         settings = self.settings
-        follow_up = self._understand(asked.question, request.conversation, open_view, recorder)
-        if follow_up is not None:
-            asked = replace(asked, question=follow_up.question, follow_up=follow_up)
-        is_off = request.expansion is None and not settings.use_llm
+        is_off = expansion is None and not settings.use_llm
         if is_off and settings.hyde == "always":
             recorder.degrade(StageName.EXPAND, "the language model is switched off: add --use-llm")
         if is_off or settings.hyde == "never":
             return asked
         with recorder.stage(StageName.EXPAND) as note:
-            usable, report = self._expand(asked.question, request.expansion, open_view, recorder)
+            usable, report = self._expand(asked.question, expansion, open_view, recorder)
             note.text = report.note
         return replace(asked, expansion=usable, report=report)
-
-    def _understand(
-        self, question: str, conversation: Sequence[str], open_view: OpenView, recorder: Recorder
-    ) -> FollowUp | None:
-        """Return how the question is understood by those before it; None where it stands alone."""
-        earlier = read_conversation(conversation, question)
-        if not earlier or not is_follow_up(question):
-            return None
-        with recorder.stage(StageName.FOLLOW_UP) as note:
-            languages: tuple[str, ...] = ()
-            words: tuple[str, ...] = ()
-            before = ""
-            with contextlib.suppress(SnapshotError), open_view() as view:  # the search meets it too, and repairs it
-                languages = view.lexical.detect_question(question)
-                before, words = carry_words(question, earlier, view.lexical.describe)
-            understood = FollowUp(" ".join((question, *words)), words, before)
-            if self.settings.use_llm:
-                try:
-                    seconds = recorder.deadline.seconds_for(StageName.FOLLOW_UP)
-                    answer = self.generator.write(build_rewriting(question, earlier, seconds))
-                    written = " ".join(answer.standalone_question.split())
-                    if fault := find_fault(written, question, earlier, languages):
-                        recorder.degrade(StageName.FOLLOW_UP, f"the model's question was not used: {fault}")
-                    else:
-                        understood = FollowUp(written)
-                except (OutOfTimeError, LanguageModelError) as error:
-                    recorder.degrade(StageName.FOLLOW_UP, error)
-            note.text = f"understood as: {understood.question}"
-        return understood if understood.question != question else None
 
     def _expand(
         self, question: str, expansion: Expansion | None, open_view: OpenView, recorder: Recorder

@@ -1,4 +1,4 @@
-"""A follow-up on every face: rewritten by a scripted Ollama, or with words of the questions before, and told."""
+"""A follow-up on every face: with words of the questions before, which is said."""
 
 import json
 import re
@@ -7,26 +7,23 @@ from typing import Any
 
 import pytest
 
-from retriever.query import AskRequest, FollowUp
+from retriever.query import AskRequest
 from retriever.serving.mcp_server import call_tool
 from retriever.serving.pool import ServedIndex
 from retriever.types import Answer
 from tests.program import Cli
-from tests.real.scripted_server import Asked, ScriptedServer, status
-from tests.shelf import NEVER_REFRESH, Shelf, found
+from tests.real.scripted_server import Asked, ScriptedServer
+from tests.shelf import NEVER_REFRESH, Shelf
 
 pytestmark = pytest.mark.shared_index
 
 BEFORE = ["what turns the leaves of tomatoes brown?"]
 QUESTION = "and when is that?"
-STANDALONE = "when does it turn the leaves of tomatoes brown?"
 BLIGHT = "garden/tomatoes.md#tomatoes/blight"
 
 
 def answered(asked: Asked) -> object:
-    """Rewrites the question, and puts the last candidate first."""
-    if "standalone_question" in asked.properties:
-        return {"standalone_question": STANDALONE}
+    """Puts the last candidate first."""
     return {"best_first": [item["number"] for item in reversed(asked.candidates)]}
 
 
@@ -52,39 +49,14 @@ def test_words_of_the_question_before_join_without_a_model(shelf: Shelf, ollama:
     assert ollama.requests == []
 
 
-def test_the_model_rewrites_it(shelf: Shelf, ollama: ScriptedServer) -> None:
-    answer = ask(shelf, ollama.url)
-    assert answer.follow_up == FollowUp(STANDALONE)
-    assert answer.degraded == ()
-    (rewriting,) = ollama.asked
-    assert all(text in rewriting.material for text in (*BEFORE, QUESTION))
-    assert found(answer) == found(shelf.ask(STANDALONE))
-
-
 @pytest.mark.parametrize("stage", [{"rerank": {"kind": "llm"}}, {"hyde": "always"}], ids=["rerank", "expand"])
-def test_every_stage_of_the_model_is_asked_the_rewritten_question(
+def test_the_model_is_asked_the_question_as_it_is_understood(
     shelf: Shelf, ollama: ScriptedServer, stage: dict[str, Any]
 ) -> None:
-    ask(shelf, ollama.url, **stage)
-    _, asked = ollama.asked
-    assert STANDALONE in asked.material
-    assert BEFORE[0] not in asked.material
-
-
-@pytest.mark.parametrize(
-    ("reply", "reason"),
-    [
-        ({"standalone_question": "when does mildew turn the leaves brown?"}, "words that nobody said: mildew"),
-        (status(500), "500"),
-    ],
-)
-def test_what_fails_is_named_and_words_join(shelf: Shelf, ollama: ScriptedServer, reply: object, reason: str) -> None:
-    ollama.answer = lambda asked: reply
-    answer = ask(shelf, ollama.url)
-    assert found(answer) == found(ask(shelf))
-    (degraded,) = answer.degraded
-    assert degraded.stage == "follow_up"
-    assert reason in degraded.reason
+    answer = ask(shelf, ollama.url, **stage)
+    (asked,) = ollama.asked
+    assert answer.follow_up is not None
+    assert answer.follow_up.question in asked.material
 
 
 def test_a_question_that_stands_alone_is_asked_as_it_is(shelf: Shelf, ollama: ScriptedServer) -> None:

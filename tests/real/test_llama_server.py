@@ -19,7 +19,6 @@ from retriever.answering.write import WrittenAnswer
 from retriever.embedding import open_encoder
 from retriever.errors import NoModelError, WrongAnswerError
 from retriever.expansion import prompt as expansion
-from retriever.expansion.follow_up import build_rewriting
 from retriever.rerank.cross_encoders import EndpointReranker
 from retriever.rerank.llm import LlmReranker
 from retriever.rerank.stage import RerankInput
@@ -97,7 +96,6 @@ def test_a_list_without_end_is_left_and_what_is_whole_of_it_is_kept(writer: str)
 def test_every_task_of_ours_comes_to_an_end_under_its_schema(writer: str, temperature: float) -> None:
     tasks: list[Task[Any]] = [
         expansion.build_expansion_task("how are two rankings fused?", expansion.Grounding(), expansion.TextPlan(3, 3)),
-        build_rewriting("and the old ones?", ["how are keys rotated?"]),
         Task("Answer.", "How are rankings fused?", WrittenAnswer, 256),
     ]
     for task in tasks:
