@@ -25,13 +25,13 @@ def count_kept(*, shows_failures: bool = False) -> Mapping[tuple[str, str], floa
     documents = [item for item in lines if "text" in item]
     blocks = [
         Piece(
-            "",
-            f"{item['document']}.md",
-            Span(1, item["text"].count("\n")),
             tuple(item["titles"]),
-            ("x",),
-            1,
             item["text"],
+            rank=1,
+            node_id="x",
+            folder="",
+            file=f"{item['document']}.md",
+            span=Span(1, item["text"].count("\n")),
         )
         for item in documents
     ]

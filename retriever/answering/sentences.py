@@ -76,7 +76,7 @@ def check_sentence(
     return CitedSentence(
         text,
         block.text[place[0] : place[1]],
-        node_id=block.node_ids[0],
+        node_id=block.node_id,
         folder=block.folder,
         file=block.file,
         span=span,

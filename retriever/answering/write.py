@@ -32,7 +32,7 @@ from retriever.served.task import (
 )
 from retriever.settings.schema import LEAST_CONTEXT_TOKENS
 from retriever.trace import Recorder
-from retriever.types import Answer, CitedSentence, DroppedSentence, Hit, ShortAnswer, StageName
+from retriever.types import Answer, CitedSentence, DroppedSentence, ShortAnswer, StageName
 
 if TYPE_CHECKING:
     from retriever.answering.context import Piece
@@ -137,7 +137,6 @@ class Checker:
     """Checks what a model writes while it writes, each sentence once it is whole."""
 
     question: str
-    hits: Sequence[Hit]
     languages: tuple[str, ...]
     on_sentence: Callable[[CitedSentence], None]
     most: int = 0  # sentences
@@ -164,10 +163,6 @@ class Checker:
         if isinstance(found, DroppedSentence):
             self.dropped.append(found)
             return
-        # A block may hold several sections, one after another.
-        known = set(self.blocks[item.block - 1].node_ids)
-        sections = (hit.node_id for hit in self.hits if hit.node_id in known and hit.span.overlap(found.span))
-        found = replace(found, node_id=next(sections, found.node_id))
         self.kept.append(found)
         self.on_sentence(found)
 
@@ -213,7 +208,7 @@ class AnswerWriter:
         tell = on_sentence or (lambda sentence: None)
         searched = answer.scope or answer.follow_up  # without filters, and as it stands alone
         question = searched.question if searched else answer.question
-        checker = Checker(question, answer.hits, languages, tell)
+        checker = Checker(question, languages, tell)
         writer = ""
         with self.recorder.stage(StageName.ANSWER) as note:
             if plan is not None and pieces and answer.verdict != "none":

@@ -145,8 +145,8 @@ class Printer:
         """Print the context for a prompt alone, and return its answer."""
         spent = self.measure(found.answer)
         context = dump(found.context)
-        for section in context["left_out"]:
-            del section["text"]
+        for piece in context["left_out"]:
+            del piece["text"]
         self.output.show(dump_answer(found.answer, spent) | context, found.context.markdown)
         self.note_state(found.answer, spent)
         if found.context.left_out and self.output.is_for_people:

@@ -124,8 +124,12 @@ def test_a_model_that_writes_nothing_that_holds_is_replaced_by_the_documents(
 
 
 def test_what_was_whole_when_it_was_cut_off_stays(shelf: Shelf, ollama: ScriptedServer) -> None:
-    whole = json.dumps(writing({**STAMP, "block": 1}, {"block": 1, "quote": "", "text": "Letters"}))
-    ollama.answer = lambda asked: scripted.cut_stream(whole[:-20])
+    def cut_off(asked: Asked) -> object:
+        block = asked.block_of("stamp")
+        whole = json.dumps(writing({**STAMP, "block": block}, {"block": block, "quote": "", "text": "Letters"}))
+        return scripted.cut_stream(whole[:-20])
+
+    ollama.answer = cut_off
     found = ask(shelf, ollama)
     assert [sentence.text for sentence in found.sentences] == [STAMP["text"]]
     assert found.writer == "llama3.2"

@@ -34,7 +34,7 @@ See [the rules](rules.md#weights) of the **Post Office**, or `post_office.rules`
 
 def piece(text: str, first: int = 10, file: str = "mail.md", titles: tuple[str, ...] = ("Mail", "Stamps")) -> Piece:
     span = Span(first, first + text.count("\n") - 1)
-    return Piece("/docs", file, span, titles, (f"{file}#stamps",), 1, text)
+    return Piece(titles, text, 1, node_id=f"{file}#stamps", folder="/docs", file=file, span=span)
 
 
 BLOCKS = (piece(MAIL), piece("Bread rises over night.\n", 1, "kitchen.md", ("Kitchen",)))
@@ -184,7 +184,7 @@ def test_a_sentence_is_told_when_it_is_whole_and_never_a_part_of_it(signs: str) 
     ]
     written = f"<think>{signs}</think> So: {json.dumps({'sentences': sentences})}"
     told: list[str] = []
-    checker = Checker("", (), (), lambda sentence: told.append(sentence.text), 4, BLOCKS)
+    checker = Checker("", (), lambda sentence: told.append(sentence.text), 4, BLOCKS)
     for end in range(len(written) + 1):
         checker.read(written[:end])
     assert ["".join(filter(str.isalnum, text)) for text in told] == [

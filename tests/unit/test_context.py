@@ -13,7 +13,7 @@ from markdown_it import MarkdownIt
 from pageindex.document import parse_document
 from pageindex.node import Node, Span
 from pageindex.tree import DocumentTree
-from retriever.answering.context import ContextSection, build_context, complete_families, load_token_counter
+from retriever.answering.context import Piece, build_context, load_token_counter
 from retriever.display import phrases
 from retriever.display.phrases import code, sanitize
 from retriever.errors import UsageError
@@ -39,19 +39,17 @@ class Found:
     """Node ids, best first."""
 
     @property
-    def sections(self) -> list[ContextSection]:
-        ranks = {node_id: rank for rank, node_id in enumerate(self.hits, start=1)}
-        others = complete_families(self.hits, self.tree)
-        return [section_of(self.tree.node(node_id), ranks.get(node_id)) for node_id in (*self.hits, *others)]
+    def sections(self) -> list[Piece]:
+        return [section_of(self.tree.node(node_id), rank) for rank, node_id in enumerate(self.hits, start=1)]
 
 
 def cite(
-    node_id: str, folder: str, file: str, span: Span, titles: tuple[str, ...], text: str, rank: int | None, *spans: Span
-) -> ContextSection:
-    return ContextSection(titles, text, rank, spans, node_id=node_id, folder=folder, file=file, span=span)
+    node_id: str, folder: str, file: str, span: Span, titles: tuple[str, ...], text: str, rank: int, *spans: Span
+) -> Piece:
+    return Piece(titles, text, rank, spans, node_id=node_id, folder=folder, file=file, span=span)
 
 
-def section_of(node: Node, rank: int | None) -> ContextSection:
+def section_of(node: Node, rank: int) -> Piece:
     assert node.span is not None
     lines = range(node.span.first, node.span.last + 1)
     matched = lines[len(lines) // 2]
@@ -99,10 +97,10 @@ def test_the_page_is_within_its_budget_and_quotes_exact_lines_once_in_fences(
     fences = [token.content for token in MarkdownIt().parse(context.markdown) if token.type == "fence"]
     assert fences == [sanitize(piece.text) for piece in context.pieces]
     assert sanitize(context.markdown) == context.markdown
-    quoted = {node_id for piece in context.pieces for node_id in piece.node_ids}
+    quoted = {piece.node_id for piece in context.pieces}
     left_out = [section.node_id for section in context.left_out]
     first = {section.text.strip(): section.node_id for section in reversed(found.sections)}  # each text once
-    assert set(found.hits) & set(first.values()) == (quoted & set(found.hits)) | set(left_out)
+    assert set(first.values()) == quoted | set(left_out)
     assert quoted.isdisjoint(left_out)
 
 
@@ -112,47 +110,25 @@ def test_documents_stand_by_their_best_hit_and_pieces_in_document_order(found: F
     pieces = build_context(found.sections, "answered", 100_000, words).pieces
     documents = [list(of_one) for _, of_one in groupby(pieces, key=attrgetter("file"))]
     assert len({of_one[0].file for of_one in documents}) == len(documents)
-    best = [min((piece.rank for piece in of_one if piece.rank), default=10**9) for of_one in documents]
+    best = [min(piece.rank for piece in of_one) for of_one in documents]
     assert best == sorted(best)
     for of_one in documents:
-        assert all(one.span.last + 1 < other.span.first for one, other in pairwise(of_one))
+        assert all(one.span.last < other.span.first for one, other in pairwise(of_one))
 
 
-GUIDE = "# Guide\n\ntop\n\n## One\n\na\n\n## Two\n\nb\n\n## Three\n\nc\n\n### Deep\n\nd\n"
-
-
-def guide(*hits: str) -> Found:
-    tree = DocumentTree.from_documents([parse_document("guide.md", GUIDE)])
-    return Found({"guide.md": GUIDE}, tree, tuple(f"guide.md#guide{hit}" for hit in hits))
-
-
-def test_a_parent_takes_the_place_of_its_children() -> None:
-    (piece,) = build_context(guide("/three", "/one").sections, "answered", 1000, words).pieces
-    assert (piece.citation, piece.titles, piece.rank) == ("guide.md:1-16", ("Guide",), 1)
-    assert piece.text == "".join(GUIDE.splitlines(keepends=True)[:16])
-
-
-def test_half_of_the_children_are_not_most_of_them() -> None:
-    text = "# Top\n\n" + "".join(f"## {name}\n\nx\n\n" for name in "abcd")
-    tree = DocumentTree.from_documents([parse_document("top.md", text)])
-    children = [f"top.md#top/{name}" for name in "abcd"]
-    assert complete_families(children[:2], tree) == ()
-    assert complete_families(children[:3], tree) == ("top.md#top", "top.md#top/d")
-
-
-def long_section(rank: int | None = 1) -> ContextSection:
+def long_section() -> Piece:
     lines = [f"line {number} of a very long section" for number in range(1, 1001)]
     around = sorted(range(96), key=lambda place: abs(place - 50))
     spans = tuple(Span(101 + 10 * place, 110 + 10 * place) for place in around)
     text = "".join(f"{line}\n" for line in lines)
-    return cite("long.md", "/docs", "long.md", Span(101, 1100), ("Long",), text, rank, *spans)
+    return cite("long.md", "/docs", "long.md", Span(101, 1100), ("Long",), text, 1, *spans)
 
 
 def test_a_section_longer_than_the_budget_is_cut_around_its_chunk() -> None:
     context = build_context([long_section()], "answered", 400, words)
     (piece,) = context.pieces
     assert piece.span.first <= 601 <= 610 <= piece.span.last
-    assert piece.cut_from == (Span(101, 1100),)
+    assert piece.cut_from == Span(101, 1100)
     assert piece.text.startswith(f"line {piece.span.first - 100} of")
     assert f"`long.md:{piece.span}` `Long`, cut: the section has the lines 101-1100" in context.markdown
     assert 330 < context.tokens <= 400
@@ -171,7 +147,6 @@ def test_rows_of_a_cut_table_come_with_the_names_of_its_columns(edge: str) -> No
 
 
 def test_what_does_not_fit_is_left_out_and_named() -> None:
-    assert build_context([long_section(rank=None)], "answered", 400, words).pieces == ()
     section = cite("a.md", "/d", "a.md", Span(1, 1), ("A",), "word " * 500, 1, Span(1, 1))
     context = build_context([section], "answered", 100, words)
     assert context.pieces == ()
