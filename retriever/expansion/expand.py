@@ -11,23 +11,13 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 
 from retriever.errors import LanguageModelError, OutOfTimeError, SnapshotError
-from retriever.expansion.prompt import (
-    MOST_TEXTS,
-    Grounding,
-    TextPlan,
-    WrittenExpansion,
-    build_expansion_task,
-    build_material,
-    choose_texts,
-    plan_expansion,
-    read_grounding,
-)
+from retriever.expansion.prompt import MOST_TEXTS, build_expansion_task, choose_texts, plan_expansion
 from retriever.expansion.screening import count_rare_names, reason_to_skip, screen
 from retriever.places.view import View
 from retriever.query import Expansion, ExpansionReport
 from retriever.searching.queries import ExpandedQuery
 from retriever.served.generator import Generator
-from retriever.served.task import USUAL, Abilities, Task
+from retriever.served.task import USUAL, Abilities
 from retriever.settings.schema import Profile
 from retriever.trace import Recorder
 from retriever.types import StageName
@@ -63,7 +53,7 @@ class Expander:
     def _expand(
         self, question: str, expansion: Expansion | None, open_view: OpenView, recorder: Recorder
     ) -> tuple[Expansion, ExpansionReport]:
-        reason, names, grounding = self._look_into_index(question, open_view)
+        reason, names = self._look_into_index(question, open_view)
         if reason:
             return Expansion(), ExpansionReport(f"not needed: {reason}", gated=True)
         report = ExpansionReport("given")
@@ -76,7 +66,11 @@ class Expander:
                     what = f"{self.generator.name} writes nothing that helps a search"
                     recorder.notes.append(f"{what}: expansion is off for it; --hyde always forces it")
                     return Expansion(), ExpansionReport("skipped")
-                written = self.generator.write(self._plan(texts, question, grounding, seconds))
+                # More than the model can write in its seconds would be cut off, and worth nothing.
+                target = min(seconds, self.generator.stage_s)
+                planned = plan_expansion(texts, question, self.generator.speed or USUAL, target)
+                task = replace(build_expansion_task(question, planned), seconds=seconds)
+                written = self.generator.write(task)
             except (OutOfTimeError, LanguageModelError) as error:
                 recorder.degrade(StageName.EXPAND, error)
                 return Expansion(), ExpansionReport("skipped" if isinstance(error, OutOfTimeError) else "failed")
@@ -90,30 +84,19 @@ class Expander:
             rewordings=expansion.rewordings[: MOST_TEXTS.rewordings],
             passages=expansion.passages[: MOST_TEXTS.passages],
         )
-        shown = " ".join((*grounding.titles, *grounding.terms))
-        usable, dropped = screen(question, wanted, names, shown)
+        usable, dropped = screen(question, wanted, names)
         counts = Counter(item.reason for item in dropped)
         notes = [report.note, *(f"{count} dropped: {reason}" for reason, count in counts.items())]
         note = "; ".join(notes if any(usable.texts) else [*notes, "nothing to search with"])
         return usable, replace(report, note=note, dropped=dropped, intent=expansion.intent)
 
-    def _look_into_index(self, question: str, open_view: OpenView) -> tuple[str, tuple[str, ...], Grounding]:
-        """Return why the question is searched as it is, or ""; its rare names; and the words of the documents."""
+    def _look_into_index(self, question: str, open_view: OpenView) -> tuple[str, tuple[str, ...]]:
+        """Return why the question is searched as it is, or ""; and its rare names."""
         try:
             with open_view() as view:
                 if not view.number:
-                    return "the index is not finished", (), Grounding()
+                    return "the index is not finished", ()
                 names = count_rare_names(question, view)
-                reason = reason_to_skip(question, names, view) if self.settings.hyde == "auto" else ""
-                return reason, tuple(names), Grounding() if reason else read_grounding(view.connection)
+                return reason_to_skip(question, names, view) if self.settings.hyde == "auto" else "", tuple(names)
         except SnapshotError:  # the search meets it too, and repairs it
-            return "", (), Grounding()
-
-    def _plan(self, texts: TextPlan, question: str, grounding: Grounding, seconds: float) -> Task[WrittenExpansion]:
-        """Return what the model can write in its seconds: more would be cut off, and worth nothing."""
-        generator = self.generator
-        target = min(seconds, generator.stage_s)
-        planned, readable = plan_expansion(texts, question, generator.speed or USUAL, target)
-        task = build_expansion_task(question, grounding, planned)
-        room = generator.room(task.instructions, task.max_tokens)
-        return replace(task, material=build_material(question, grounding, min(room, readable)), seconds=seconds)
+            return "", ()

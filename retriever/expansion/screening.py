@@ -119,9 +119,7 @@ MAX_TITLE_WORDS = 12  # of a text without a full stop
 QUESTION_MARKS = ("?", "\uff1f", "\u061f")
 
 
-def screen(
-    question: str, expansion: Expansion, names: Collection[str] = (), shown: str = ""
-) -> tuple[Expansion, tuple[Dropped, ...]]:
+def screen(question: str, expansion: Expansion, names: Collection[str] = ()) -> tuple[Expansion, tuple[Dropped, ...]]:
     """Return the expansion without the texts that no search should follow, and the dropped texts. Pure.
 
     A text of more than `MAX_TEXT_CHARS` is cut at a sentence, a much longer one dropped.
@@ -130,9 +128,7 @@ def screen(
         question: the question.
         expansion: what a model wrote.
         names: of the question, which every text must have.
-        shown: what the model was shown of the documents; a passage of these words alone is a copy.
     """
-    copied = {*tokenize(question), *tokenize(shown)}
     seen = {tuple(sorted(tokenize(question)))}
     name_words = [frozenset(tokenize(name)) for name in names]
     kept, dropped = [], []
@@ -149,7 +145,6 @@ def screen(
             (len(set(tokenize(find_added_words(text, question)))) < MIN_NEW_WORDS, "it adds no words"),
             (is_passage and text.endswith(QUESTION_MARKS), "it is a question"),
             (is_passage and is_title, "it is a title"),
-            (is_passage and len(set(words) - copied) < MIN_NEW_WORDS, "it repeats what the model was shown"),
         )
         seen.add(tuple(sorted(words)))
         reason = next((reason for is_wrong, reason in checks if is_wrong), "")

@@ -8,12 +8,7 @@ from contextlib import suppress
 from dataclasses import replace
 
 from retriever.errors import LanguageModelError, LanguageModelTimeoutError, WrongAnswerError
-from retriever.expansion.prompt import (
-    Grounding,
-    TextPlan,
-    build_expansion_task,
-    choose_texts,
-)
+from retriever.expansion.prompt import TextPlan, build_expansion_task, choose_texts
 from retriever.expansion.screening import FACTUAL_INTENT, find_exact_names, screen
 from retriever.rerank.llm import LlmReranker
 from retriever.rerank.stage import RerankInput
@@ -23,13 +18,6 @@ from retriever.settings.schema import Profile
 
 SECONDS = 60.0  # the longest wait for all of it; what is not done by then counts as failed
 
-TITLES = (
-    "Library",
-    "Swimming pool",
-    "Daily jobs of the server",
-    "Looking after a bicycle",
-    "Food and how long it keeps",
-)
 # Each passage below the question that it answers; the first and the fourth question are asked.
 PASSAGES = {
     "when does the library close on Saturdays?": "The library is open until one in the afternoon on Saturdays.",
@@ -87,13 +75,11 @@ def probe(generator: Generator) -> Abilities:
         odds = not lists and all(map(finds_by_odds, ASKED))  # of a model that orders lists, none are asked
     reworded = stated = understood = 0
     for question, is_fact in REWORDED.items():
-        task = replace(
-            build_expansion_task(question, Grounding(TITLES), TextPlan(1, 1, 160)), max_tokens=200, seconds=left()
-        )
+        task = replace(build_expansion_task(question, TextPlan(1, 1, 160)), max_tokens=200, seconds=left())
         with suppress(LanguageModelError):
             written = generator.write(task).expansion()
             names = find_exact_names(question)
-            usable, _ = screen(question, replace(written, intent=""), names, " ".join(TITLES))
+            usable, _ = screen(question, replace(written, intent=""), names)
             reworded += bool(usable.rewordings)
             stated += bool(usable.passages)
             understood += (written.intent == FACTUAL_INTENT) == is_fact

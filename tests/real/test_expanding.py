@@ -43,7 +43,7 @@ def test_one_call_asks_for_texts_and_what_the_model_writes_is_searched_with(
     answer = asked_of(shelf, ollama)
     (asked,) = ollama.asked
     assert asked.properties == {"queries", "hyde", "intent"}, "what is searched with, and nothing else"
-    assert all(text in asked.material for text in (QUESTION, "Tomatoes")), "the words of the documents as well"
+    assert QUESTION in asked.material
     assert answer.hits[0].node_id == STAMPS
     assert answer.degraded == ()
 

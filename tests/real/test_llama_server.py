@@ -95,7 +95,7 @@ def test_a_list_without_end_is_left_and_what_is_whole_of_it_is_kept(writer: str)
 @pytest.mark.parametrize("temperature", [0.0, 0.3])
 def test_every_task_of_ours_comes_to_an_end_under_its_schema(writer: str, temperature: float) -> None:
     tasks: list[Task[Any]] = [
-        expansion.build_expansion_task("how are two rankings fused?", expansion.Grounding(), expansion.TextPlan(3, 3)),
+        expansion.build_expansion_task("how are two rankings fused?", expansion.TextPlan(3, 3)),
         Task("Answer.", "How are rankings fused?", WrittenAnswer, 256),
     ]
     for task in tasks:
