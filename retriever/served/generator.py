@@ -24,6 +24,7 @@ from retriever.served.task import (
     ABILITIES,
     BYTES_PER_TOKEN,
     PROBE_VERSION,
+    SPEEDS,
     Abilities,
     Measured,
     Speed,
@@ -31,9 +32,7 @@ from retriever.served.task import (
     Written,
     is_endless,
     read_answer,
-    read_speed,
     size,
-    write_speed,
 )
 from retriever.served.transport import (
     Limits,
@@ -44,8 +43,6 @@ from retriever.settings.schema import LlmSettings
 progress = logging.getLogger("retriever.served.progress")
 
 LEAST_BYTES_PER_TOKEN = 3  # prose has 4 and more in every script, code and German 3 to 4, long runs of digits fewer
-# Their cards ask for these, and advise against always taking the likeliest word.
-LEAST_TEMPERATURES = (("qwen3", 0.7), ("qwq", 0.6), ("deepseek-r1", 0.6))
 STAGE_SHARE = 8 / 30  # of the longest wait, that a stage should take: most people wait 8 s for an answer, not 30
 LOAD_S = 60.0  # the longest wait, besides, for a model that is not loaded yet
 PROMPT_SHARE = 0.75  # of the context window: a longer prompt would be cut in silence if it were estimated wrongly
@@ -102,7 +99,7 @@ class Generator:
     def speed(self) -> Speed | None:
         """How fast the model is, as far as is known: measured by each answer, and kept in the user's cache folder."""
         with suppress(LanguageModelError):  # whatever is asked of the server next says the same
-            return read_speed(self.identity)
+            return SPEEDS.read().get(self.identity)
         return None
 
     @property
@@ -144,8 +141,6 @@ class Generator:
         read, speed = size(task.instructions + task.material), self.speed
         about = f", about {speed.seconds(read, task.max_tokens // 3):.0f} s" if speed else ""
         progress.info("asking %s%s", self.name, about)
-        least = next((least for family, least in LEAST_TEMPERATURES if family in self.name.lower()), 0.0)
-        task = replace(task, temperature=max(task.temperature, least))
         problem, is_schema_to_blame = "", False
         # Under a schema some models write nothing, and some loop: that is remembered.
         for with_schema in ((speed is None or speed.has_schema) and not self.server.is_gpt_oss, False):
@@ -162,7 +157,7 @@ class Generator:
             if cut and not task.keeps_cut:
                 raise cut
             if is_schema_to_blame and (speed := self.speed):
-                write_speed(self.identity, replace(speed, has_schema=False))
+                SPEEDS.write(self.identity, replace(speed, has_schema=False))
             return written
         raise WrongAnswerError(f"{problem}, and so it did when asked again: try another llm.model")
 
@@ -184,7 +179,7 @@ class Generator:
             raise
         self._loaded_until = time.monotonic() + KEEP_ALIVE_S
         if reply.measured and (speed := reply.measured.joined(self.speed)):
-            write_speed(self.identity, speed)
+            SPEEDS.write(self.identity, speed)
         window = self.look_up().window
         if (reply.prompt_tokens or 0) >= window:
             raise TaskTooLongError(f"{self.name} read the first {window} tokens of the task alone: see llm.num_ctx")

@@ -223,16 +223,11 @@ class ModelServer:
             self.model = names[0] if names else name
             said = models.get(self.model, {})
             length = said.get("max_model_len") or said.get("context_length")  # vLLM, OpenRouter
-            root = self.url.removesuffix("/v1")
-            if meta := said.get("meta"):  # llama.cpp
-                with suppress(ServedError), self.ask(f"{root}/props", limits) as props:
+            if "meta" in said:  # llama.cpp
+                with suppress(ServedError), self.ask(f"{self.url.removesuffix('/v1')}/props", limits) as props:
                     self.template = props.get("chat_template")
                     length = props["default_generation_settings"]["n_ctx"]
-            elif not length:
-                with suppress(ServedError), self.ask(f"{root}/api/v0/models", limits) as shown:  # LM Studio
-                    length = {model["id"]: model for model in shown["data"]}[self.model]["loaded_context_length"]
-            weights = f"{meta.get('n_params')} {meta.get('size')}" if meta else ""
-            return ModelInfo(self._window(int(length or 0)), weights)
+            return ModelInfo(self._window(int(length or 0)))
 
     def stream(self, task: Task[Any], limits: Limits, *, with_schema: bool) -> Generator[StreamEvent]:
         """Yield what the model writes, as it comes."""

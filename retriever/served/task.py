@@ -8,12 +8,10 @@ import contextlib
 import json
 import logging
 import math
-import os
 import re
 import secrets
-import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Annotated, Generic, TypeVar
 
@@ -146,8 +144,6 @@ log = logging.getLogger(__name__)
 
 BYTES_PER_TOKEN = 3.6  # of prose and some code; a window is planned with fewer, for there nothing may be too long
 LEAST_READ, LEAST_WRITTEN = 100, 8  # tokens that say something about a speed
-MAX_AGE_S = 30 * 86_400.0
-NEW_SHARE = 0.4  # of what was measured last in what is kept
 
 
 def size(text: str) -> int:
@@ -162,7 +158,6 @@ class Speed:
     reads: Annotated[float, Field(gt=0)]  # tokens a second
     writes: Annotated[float, Field(gt=0)]
     has_schema: bool = True  # whether the model writes what is asked for under a JSON schema
-    measured_at: float = field(default_factory=time.time, compare=False)
 
     def seconds(self, read: int, written: int) -> float:
         """Return about how long a task of this many bytes takes, with an answer of this many tokens."""
@@ -190,17 +185,12 @@ class Measured:
     written_s: float
 
     def joined(self, before: Speed | None) -> Speed | None:
-        """Return the speed by this answer and what was known before; None where neither says anything."""
+        """Return the speed by this answer, and by what was known where it says nothing; None where neither does."""
         reads = self.read / self.read_s if self.read >= LEAST_READ and self.read_s > 0 else 0.0
         writes = self.written / self.written_s if self.written >= LEAST_WRITTEN and self.written_s > 0 else 0.0
         if before is None:
             return Speed(reads, writes or reads / 8) if reads else None
-        return replace(
-            before,
-            measured_at=time.time(),
-            reads=NEW_SHARE * (reads or before.reads) + (1 - NEW_SHARE) * before.reads,
-            writes=NEW_SHARE * (writes or before.writes) + (1 - NEW_SHARE) * before.writes,
-        )
+        return replace(before, reads=reads or before.reads, writes=writes or before.writes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,7 +221,7 @@ class ModelRecords(Generic[Record]):
     def write(self, key: str, record: Record) -> None:
         """Store one more."""
         path, records = find_cache_file(self.name), self.read()
-        if path is None or (os.path.lexists(path) and not records):  # it is not ours
+        if path is None:
             return
         try:
             make_private_folder(path.parent)
@@ -243,14 +233,3 @@ class ModelRecords(Generic[Record]):
 PROBE_VERSION = 1  # of upkeep/probe.py: after a change of it, models are looked at again
 SPEEDS = ModelRecords("model_speeds.json", Speed)  # by server and name
 ABILITIES = ModelRecords("model_abilities.json", Abilities)  # by server, name and weights
-
-
-def read_speed(key: str) -> Speed | None:
-    """Return the speed of a model, by server and name; None where it is unknown or a month old."""
-    speed = SPEEDS.read().get(key)
-    return speed if speed and time.time() - speed.measured_at < MAX_AGE_S else None
-
-
-def write_speed(key: str, speed: Speed) -> None:
-    """Store the speed of a model."""
-    SPEEDS.write(key, speed)

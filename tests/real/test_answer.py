@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from retriever.query import AskRequest
-from retriever.served.task import Speed, write_speed
+from retriever.served.task import SPEEDS, Speed
 from retriever.types import ShortAnswer
 from tests.program import Cli
 from tests.real import scripted_server as scripted
@@ -114,7 +114,7 @@ def test_a_model_that_writes_nothing_that_holds_is_replaced_by_the_documents(
 ) -> None:
     monkeypatch.setattr("retriever.served.server.IDLE_S", 0.5)
     ollama.answer = lambda asked: bad
-    write_speed(f"{ollama.url} llama3.2", Speed(5000.0, 1000.0))  # it is asked for a second's work
+    SPEEDS.write(f"{ollama.url} llama3.2", Speed(5000.0, 1000.0))  # it is asked for a second's work
     found = ask(shelf, ollama, answer={"kind": "llm"}, llm={"seconds": 1.5})
     assert ollama.asked
     assert found.sentences[0].text == QUOTED
@@ -173,7 +173,7 @@ def test_it_is_asked_for_what_it_can_do_in_its_time(
 ) -> None:
     ollama.reads, ollama.writes = reads, writes
     ollama.answer = write_stamp
-    write_speed(f"{ollama.url} llama3.2", Speed(reads, writes))
+    SPEEDS.write(f"{ollama.url} llama3.2", Speed(reads, writes))
     found = ask(shelf, ollama)
     asked = ollama.asked
     assert len(asked) == (1 if count else 0)

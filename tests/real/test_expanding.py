@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from retriever.query import AskRequest, Expansion, ExpansionReport
-from retriever.served.task import Speed, write_speed
+from retriever.served.task import SPEEDS, Speed
 from retriever.types import Answer, StageName
 from tests.program import Cli
 from tests.real.scripted_server import HELPFUL, QUESTION, Asked, ScriptedServer
@@ -39,7 +39,7 @@ def report_of(answer: Answer) -> ExpansionReport:
 def test_one_call_asks_for_texts_and_what_the_model_writes_is_searched_with(
     shelf: Shelf, ollama: ScriptedServer
 ) -> None:
-    write_speed(f"{ollama.url} llama3.2", Speed(2000, 80))
+    SPEEDS.write(f"{ollama.url} llama3.2", Speed(2000, 80))
     answer = asked_of(shelf, ollama)
     (asked,) = ollama.asked
     assert asked.properties == {"queries", "hyde", "intent"}, "what is searched with, and nothing else"
@@ -49,7 +49,7 @@ def test_one_call_asks_for_texts_and_what_the_model_writes_is_searched_with(
 
 
 def test_an_answer_says_what_it_was_searched_with(shelf: Shelf, ollama: ScriptedServer) -> None:
-    write_speed(f"{ollama.url} llama3.2", Speed(2000, 80))
+    SPEEDS.write(f"{ollama.url} llama3.2", Speed(2000, 80))
     answer = asked_of(shelf, ollama)
     report = report_of(answer)
     assert report.used_hyde

@@ -23,7 +23,7 @@ from retriever.rerank.cross_encoders import EndpointReranker
 from retriever.rerank.llm import LlmReranker
 from retriever.rerank.stage import RerankInput
 from retriever.served.generator import Generator
-from retriever.served.task import Abilities, Speed, Task, write_speed
+from retriever.served.task import SPEEDS, Abilities, Speed, Task
 from retriever.settings.schema import EncoderSettings, LlmSettings, Profile, RerankSettings
 from retriever.upkeep.doctor import examine_language_model
 from scripts.llama_server import VOCABULARY, MissingServerError, running_server
@@ -109,7 +109,7 @@ def test_a_small_model_judges_each_candidate_by_its_odds(
     """This one says them so seldom that they stand only among the odds of all its words."""
     monkeypatch.setattr("retriever.served.server.ODDS", odds)
     generator = open_generator(writer)
-    write_speed(generator.identity, Speed(2000, 80))
+    SPEEDS.write(generator.identity, Speed(2000, 80))
     generator.remember(Abilities(lists=False))
     inputs = [RerankInput("Fusion", f"Rankings are fused by rank, way {number}.") for number in range(12)]
     reranker = LlmReranker(generator)

@@ -9,7 +9,7 @@ import pytest
 from retriever.api import open_retriever
 from retriever.errors import LanguageModelError
 from retriever.served.generator import Generator
-from retriever.served.task import Abilities, Speed, write_speed
+from retriever.served.task import SPEEDS, Abilities, Speed
 from retriever.settings.schema import LlmSettings
 from retriever.types import Answer
 from retriever.upkeep.probe import PASSAGES, REWORDED, probe
@@ -78,7 +78,7 @@ def test_a_model_is_seen_to_do_what_it_can(
     abilities: Abilities,
 ) -> None:
     ollama.answer, ollama.judge = answer, judge
-    write_speed(f"{ollama.url} llama3.2", Speed(60, 12))
+    SPEEDS.write(f"{ollama.url} llama3.2", Speed(60, 12))
     generator = Generator(LlmSettings(url=ollama.url))
     assert probe(generator) == abilities
     assert generator.abilities == abilities
@@ -154,7 +154,7 @@ def test_profiles_say_how_long_the_model_takes_and_what_is_left_out(
     ollama: ScriptedServer, cli: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ollama.remember(Abilities(lists=False, odds=False))
-    write_speed(f"{ollama.url} llama3.2", Speed(60, 12))
+    SPEEDS.write(f"{ollama.url} llama3.2", Speed(60, 12))
     monkeypatch.setenv("HYBRID_RETRIEVE_LLM_URL", ollama.url)
     shown = cli("profiles").out
     assert "llama3.2: about 14 s more for a question; reranking is left out\n" in shown

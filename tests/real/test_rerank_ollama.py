@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from retriever.rerank.stage import rank_value
-from retriever.served.task import Abilities, Speed, write_speed
+from retriever.served.task import SPEEDS, Abilities, Speed
 from retriever.types import Answer
 from tests.real.scripted_server import Asked, Model, ScriptedServer, silence, status
 from tests.shelf import Shelf
@@ -94,7 +94,7 @@ def small(request: pytest.FixtureRequest, ollama: ScriptedServer) -> dict[str, A
     ollama.models["small:1b"] = Model()
     ollama.listed = [{"id": "small:1b", "max_model_len": 8192}]
     url = ollama.url if request.param == "ollama" else ollama.v1
-    write_speed(f"{url} small:1b", Speed(2000, 80))
+    SPEEDS.write(f"{url} small:1b", Speed(2000, 80))
     ollama.remember(Abilities(lists=False), "small:1b")
     return {"url": url, "model": "small:1b"}
 

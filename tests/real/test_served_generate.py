@@ -291,7 +291,6 @@ def test_a_prompt_that_the_server_refuses_is_too_long(served: Served, said: str)
 WINDOWS: dict[str, tuple[dict[str, Any], str, Any, int]] = {
     "vLLM": ({"max_model_len": 4096}, "", None, 4096),
     "OpenRouter": ({"context_length": 131_072}, "", None, 8192),
-    "LM Studio": ({}, "/api/v0/models", {"data": [{"id": "llama3.2", "loaded_context_length": 6000}]}, 6000),
     "llama.cpp": ({"meta": {"size": 9}}, "/props", {"default_generation_settings": {"n_ctx": 7000}}, 7000),
     "unknown": ({}, "", None, 4096),
 }
