@@ -108,7 +108,7 @@ def find_candidates(
                 semantic = rank_semantic(view, encoded, queries, replace(profile, vector_search="exact"))
             note.text = f"{len(semantic.ranking.items)} sections"
     with recorder.stage(StageName.KEYWORD) as note:
-        keyword = rank_keyword(view, queries, profile, expanded.corrected.alternatives)
+        keyword = rank_keyword(view, queries, profile)
         note.text = f"{len(keyword.ranking.items)} sections, one covers {keyword.coverage:.0%} of the question"
     recorder.signals = gather_signals(view, encoded, semantic, keyword, queries[0].text)
 

@@ -9,7 +9,6 @@ from wordfreq; common/LICENSE has the terms of that data.
 """
 
 import gzip
-import unicodedata
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -39,8 +38,6 @@ class CorrectedQuestion:
     corrections: tuple[Correction, ...] = ()
     half_typed: str = ""
     """A short question as it was typed, if its last word may be the beginning of another one."""
-    alternatives: frozenset[str] = frozenset()
-    """Words of the text, in lower case, that each stand for the same as the one before: completions, parts."""
 
 
 def correct(
@@ -65,7 +62,7 @@ def correct(
     parts = question.split(" ")
     words = [part.strip(_AROUND) for part in parts]
     spellings.look_up(form for word in words for form in (word.lower(), remove_accents(word.lower())))
-    corrections, alternatives, half_typed = [], set[str](), ""
+    corrections, half_typed = [], ""
     if is_typing and len(parts) <= TYPED_WORDS and words[-1]:
         # The letters at the end: of `--froz` as well, which stays.
         begun = "".join(takewhile(str.isalpha, reversed(words[-1])))[::-1].lower()
@@ -75,7 +72,6 @@ def correct(
             stays = begun != words[-1].lower() or spellings.holds(begun) or is_english(begun)
             corrections += [] if stays else [Correction(words[-1], ", ".join(longer))]
             parts[-1] = " ".join([parts[-1], *longer] if stays else longer)
-            alternatives.update(longer if stays else longer[1:])
             words[-1] = ""
     is_quoted, unknown = False, 0
     for place, word in enumerate(words):
@@ -89,23 +85,17 @@ def correct(
         if meant := _find_meant(word.lower(), spellings, is_english, documents, question):
             parts[place] = parts[place].replace(word, meant)
             corrections.append(Correction(word, meant))
-            alternatives.update(meant.split()[1:])
             half_typed = ""  # then names are looked for as corrected
-    return CorrectedQuestion(" ".join(parts), tuple(corrections), half_typed, frozenset(alternatives))
+    return CorrectedQuestion(" ".join(parts), tuple(corrections), half_typed)
 
 
 def _find_meant(
     lower: str, spellings: Spellings, is_english: Callable[[str], bool], documents: Sequence[str], question: str
 ) -> str:
-    """Return the word of the documents that a word in lower case is a typo of; empty where it is none.
-
-    A Greek letter comes with its name, as formulas have it (`sigma` behind a backslash).
-    """
+    """Return the word of the documents that a word in lower case is a typo of; empty where it is none."""
     word = remove_accents(lower)
     if len(word) < SHORTEST or spellings.holds(lower):
-        letter = unicodedata.name(lower, "") if len(lower) == 1 else ""
-        name = letter.rpartition(" ")[2].lower()
-        return f"{lower} {name}" if letter.startswith("GREEK") and spellings.holds(name) else ""
+        return ""
     languages = guess_languages(question, documents)
     is_word = is_english(word) or any(is_common(word, name) for name in languages)
     # A word with accents is none of documents in English.

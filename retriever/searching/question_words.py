@@ -70,21 +70,6 @@ def _is_asked(question: str) -> bool:
     return first.strip(PUNCTUATION) in OPENINGS or question.rstrip().endswith("?")
 
 
-def choose_meant(
-    typed_words: Iterable[TypedWord], alternatives: Collection[str], terms: Mapping[str, "QuestionTerm"]
-) -> list[TypedWord]:
-    """Return of each word and those behind it that stand for the same the one that most sections hold."""
-    groups: list[list[TypedWord]] = []
-    for word in typed_words:
-        if groups and word[0].strip(PUNCTUATION).lower() in alternatives:
-            groups[-1].append(word)
-        else:
-            groups.append([word])
-    return [
-        max(group, key=lambda word: max((terms[term].documents for term in word[1]), default=0)) for group in groups
-    ]
-
-
 def choose_telling(typed_words: Iterable[TypedWord]) -> tuple[Word, ...]:
     """Return the words of a question, each once, in its order, without stop words, single letters and single digits.
 

@@ -1,6 +1,6 @@
 """The rankings of a search by vectors and by words. Names and neighbors are modules of their own."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import compress
 
@@ -16,7 +16,6 @@ from retriever.searching.fusion import (
 )
 from retriever.searching.queries import EncodedQueries, average_vectors, weigh_words
 from retriever.searching.question_words import (
-    choose_meant,
     choose_telling,
     cut_words,
     measure_known,
@@ -108,9 +107,7 @@ class KeywordResult:
     """Whether it is read in no other language."""
 
 
-def rank_keyword(
-    view: View, queries: Sequence[Query], profile: Profile, alternatives: Collection[str] = ()
-) -> KeywordResult:
+def rank_keyword(view: View, queries: Sequence[Query], profile: Profile) -> KeywordResult:
     """Rank the sections that share words with the queries, by BM25, and measure what each covers.
 
     The coverage of a section is the share of a query that it speaks of, where each word weighs by its rarity; of
@@ -121,8 +118,6 @@ def rank_keyword(
         view: the index.
         queries: the question first.
         profile: how many sections the list holds, and what it weighs.
-        alternatives: words of the question that stand for the same as the one before. The ranking counts each: with one
-            for all, nDCG@10 of 34 German questions is .815, with each .841. The verdict counts one.
     """
     question = queries[0].text
     languages = view.lexical.detect_question(question)
@@ -147,10 +142,9 @@ def rank_keyword(
 
     # What the verdict needs to know of the words, while the sections are at hand.
     terms = view.lexical.describe(words[question])
-    meant = choose_meant(typed, alternatives, terms)
-    asked, best = choose_telling(meant), max(coverage, default=0.0)
-    if verbs or len(meant) < len(typed):
-        covered = view.lexical.coverage([term for _, own in meant for term in own], [key for key, _ in found])
+    asked, best = choose_telling(typed), max(coverage, default=0.0)
+    if verbs:
+        covered = view.lexical.coverage([term for _, own in typed for term in own], [key for key, _ in found])
         best = max(best, queries[0].keyword_weight * max(covered, default=0.0))
     first = [item.node_id for item in ranked[:TOGETHER_IN]]
     read = view.tree.read(first)

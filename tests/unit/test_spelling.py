@@ -52,15 +52,6 @@ def test_a_typo_is_corrected_and_all_else_stays(spellings: Spellings, question: 
     ]
 
 
-@pytest.mark.parametrize(
-    ("text", "meant"),
-    [("$\\sigma T^4$", "what is \u03c3 sigma"), ("T", "what is \u03c3")],
-    ids=["named", "not named"],
-)
-def test_a_greek_letter_is_searched_by_the_name_that_formulas_have_too(tmp_path: Path, text: str, meant: str) -> None:
-    assert correct("what is \u03c3", opened(tmp_path / "all", {1: text}), is_english_word).text == meant
-
-
 def test_the_first_twenty_unknown_words_are_corrected(spellings: Spellings) -> None:
     found = correct("vacation pay " + "severence pakage " * 400, spellings, is_english_word)
     assert len(found.corrections) == 20
