@@ -248,7 +248,7 @@ class AnswerWriter:
 
     def _fail(self, error: LanguageModelError | OutOfTimeError, but: str = "") -> None:
         # A user who has not asked for a model, and runs none, misses nothing.
-        is_missed = self.is_asked_for or self.kind == "llm" or not isinstance(error, NoGeneratorError)
+        is_missed = self.is_asked_for or not isinstance(error, NoGeneratorError)
         self.note = but or ("quoted" if is_missed else "quoted from the documents")
         if is_missed:
             self.recorder.degrade(StageName.ANSWER, f"{but or 'the documents are quoted'}; {error}")

@@ -75,10 +75,9 @@ class LlmSettings:
 class AnswerSettings:
     """What writes the sentences of `answer`."""
 
-    kind: Literal["auto", "llm", "extractive"] = setting(
+    kind: Literal["auto", "extractive"] = setting(
         "auto",
-        "auto: the language model where its server runs, else the documents are quoted; llm: the same, and it is named "
-        "where there is none; extractive: the documents are quoted.",
+        "auto: the language model where its server runs, else the documents are quoted; extractive: they are quoted.",
     )
 
 

@@ -53,11 +53,10 @@ def test_without_a_model_the_documents_are_quoted(shelf: Shelf) -> None:
 
 
 def test_a_model_that_was_asked_for_and_is_not_there_is_named(shelf: Shelf) -> None:
-    for settings in ({"answer": {"kind": "llm"}}, {"use_llm": True, "hyde": "never"}):
-        found = ask(shelf, None, **settings)
-        assert found.sentences[0].text == QUOTED
-        (reason,) = map(str, found.answer.degraded)
-        assert reason.startswith("answer: the documents are quoted; no Ollama answers")
+    found = ask(shelf, None, use_llm=True, hyde="never")
+    assert found.sentences[0].text == QUOTED
+    (reason,) = map(str, found.answer.degraded)
+    assert reason.startswith("answer: the documents are quoted; no Ollama answers")
 
 
 def test_the_models_sentences_with_their_lines(shelf: Shelf, ollama: ScriptedServer) -> None:
@@ -115,7 +114,7 @@ def test_a_model_that_writes_nothing_that_holds_is_replaced_by_the_documents(
     monkeypatch.setattr("retriever.served.server.IDLE_S", 0.5)
     ollama.answer = lambda asked: bad
     SPEEDS.write(f"{ollama.url} llama3.2", Speed(5000.0, 1000.0))  # it is asked for a second's work
-    found = ask(shelf, ollama, answer={"kind": "llm"}, llm={"seconds": 1.5})
+    found = ask(shelf, ollama, use_llm=True, hyde="never", llm={"seconds": 1.5})
     assert ollama.asked
     assert found.sentences[0].text == QUOTED
     assert found.writer == ""
