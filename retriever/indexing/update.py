@@ -301,12 +301,11 @@ def write_documents(connection: Connection, read: Iterable[ReadDocument], encode
 
 
 def write_chunks(connection: Connection, chunks: Sequence[Chunk], encoder: Encoder | None) -> None:
-    """Write chunks, and note the texts that lack a vector as pending."""
+    """Write chunks, and note their texts as pending; `remove_stale_pending` removes those that have a vector."""
     writing.put_chunks(connection, chunks)
     if encoder is not None:
         texts = {text_hash(chunk.embedded_text): chunk.embedded_text for chunk in chunks}
-        known = text_vectors.known_hashes(connection, encoder.fingerprint, texts)
-        writing.put_pending(connection, {key: text for key, text in texts.items() if key not in known})
+        writing.put_pending(connection, texts)
 
 
 def note_folders(connection: Connection, changes: Sequence[FolderChanges]) -> None:

@@ -7,6 +7,7 @@ made, and every later question is compared with what they find. docs/internals/c
 
 import json
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import median
@@ -27,8 +28,6 @@ SHIFT = 0.5  # with 0 and 1 more near misses are answered, or fewer questions th
 
 # Everyday topics, so that no folder of documents covers more than a few.
 UNRELATED_QUESTIONS = tuple(Path(__file__).with_name("unrelated.txt").read_text(encoding="utf-8").splitlines())
-# Their vectors by the encoder's fingerprint: the bundled model takes 0.2 s for them, of each index of a process.
-_made: dict[str, FloatMatrix] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,8 +89,7 @@ def renew_background(connection: Connection, encoder: Encoder | None) -> None:
         if old and old.fingerprint == fingerprint and old.sums and is_near:
             continue
         questions = load_unrelated(connection, encoder)
-        rows_kept = questions.astype("<f4").tobytes().hex()
-        writing.set_meta(connection, "unrelated", json.dumps({"fingerprint": fingerprint, "rows": rows_kept}))
+        writing.set_meta(connection, "unrelated", json.dumps([fingerprint, questions.astype("<f4").tobytes().hex()]))
         vectors = text_vectors.vectors_of_folder(connection, fingerprint, folder)
         connection.execute(
             "INSERT INTO backgrounds (folder_key, content) VALUES (?, ?)"
@@ -101,24 +99,19 @@ def renew_background(connection: Connection, encoder: Encoder | None) -> None:
 
 
 def load_unrelated(connection: Connection, encoder: Encoder) -> FloatMatrix:
-    """Return the vectors of the questions, (48, d) unit rows, as the index keeps them or else made once in a process.
+    """Return the vectors of the questions, (48, d) unit rows, as the index keeps them or else made.
 
-    A server that takes .3 s for a text needs 18 s to make them.
+    The bundled model takes .2 s to make them, a server that takes .3 s for a text 18 s.
 
     Raises:
         EncoderError: they cannot be made.
     """
-    try:
-        content = json.loads(reading.meta(connection, "unrelated") or "null")
-        if content["fingerprint"] == encoder.fingerprint:
-            rows = np.frombuffer(bytes.fromhex(content["rows"]), "<f4").reshape(len(UNRELATED_QUESTIONS), -1)
-            return unit_rows(rows, len(UNRELATED_QUESTIONS), "the index")
-    except (LookupError, TypeError, ValueError, EncoderError):
-        pass  # there are none yet, or they are damaged
-    if encoder.fingerprint not in _made:
-        rows = encoder.encode_queries(UNRELATED_QUESTIONS)
-        _made[encoder.fingerprint] = checked_rows(rows, len(UNRELATED_QUESTIONS), encoder.dimension)
-    return _made[encoder.fingerprint]
+    count = len(UNRELATED_QUESTIONS)
+    with suppress(TypeError, ValueError, EncoderError):  # there are none yet, or they are damaged
+        made_by, rows = json.loads(reading.meta(connection, "unrelated") or "[]")
+        if made_by == encoder.fingerprint:
+            return unit_rows(np.frombuffer(bytes.fromhex(rows), "<f4").reshape(count, -1), count, "the index")
+    return checked_rows(encoder.encode_queries(UNRELATED_QUESTIONS), count, encoder.dimension)
 
 
 def measure_cosines(questions: FloatMatrix, chunks: FloatMatrix, fingerprint: str) -> "Cosines":

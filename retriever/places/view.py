@@ -87,9 +87,8 @@ class StoredTree:
         new = [node_id for node_id in node_ids if node_id not in self._links]
         if not new:
             return
-        targets = reading.link_targets_of_nodes(self._connection, new)  # read after: a database is waited for once
         self.load_nodes(new)
-        links = list(targets)
+        links = list(reading.link_targets_of_nodes(self._connection, new))
         self.load(target for _, _, target in links)
         self._links |= {node_id: [] for node_id in new}
         for source_id, target_id, _ in links:

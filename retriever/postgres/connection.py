@@ -1,8 +1,4 @@
-"""Addresses of databases; connections, by the statements that are written for SQLite; errors, with what to do.
-
-What is read inside a transaction is sent in pipeline mode: who asks two things before looking at the first answer waits
-once.
-"""
+"""Addresses of databases; connections, by the statements that are written for SQLite; errors, with what to do."""
 
 import contextlib
 import re
@@ -130,20 +126,14 @@ class PostgresConnection:
     def __init__(self, url: DatabaseUrl) -> None:
         self._url = url
         self._own = connect_within(url)
-        self._pipeline = contextlib.ExitStack()
-        self.in_transaction = False
 
     def execute(self, query: str, parameters: Sequence[Any] = (), /) -> Rows:
-        """Run one statement; inside a transaction that only reads, its rows may still be on their way."""
-        if query == "BEGIN DEFERRED":
-            # A server that went away has said so: a look at the socket costs no round trip.
-            if self._own.closed or select.select([self._own.fileno()], [], [], 0)[0]:
-                self._own.close()
-                self._own = connect_within(self._url)
-            # Only what reads may look at its answers later: a writer has to know at once that a row was refused.
-            self._pipeline.enter_context(self._own.pipeline())
+        """Run one statement."""
+        # A server that went away has said so: a look at the socket costs no round trip.
+        if query == "BEGIN DEFERRED" and (self._own.closed or select.select([self._own.fileno()], [], [], 0)[0]):
+            self._own.close()
+            self._own = connect_within(self._url)
         begins = query.startswith("BEGIN")  # two statements, for which there is no binary form
-        self.in_transaction = self.in_transaction or begins
         return self._own.cursor(binary=not begins).execute(translate(query), parameters or None)
 
     def executemany(self, query: str, parameters: Iterable[Sequence[Any]], /) -> Rows:
@@ -163,22 +153,15 @@ class PostgresConnection:
 
     def commit(self) -> None:
         """End the transaction."""
-        self.in_transaction = False
-        with self._pipeline.pop_all():
-            self._own.execute("COMMIT")
+        self._own.execute("COMMIT")
 
     def rollback(self) -> None:
         """Roll the transaction back; where it failed, the reason was given before."""
-        self.in_transaction = False
-        with contextlib.suppress(Exception):
-            self._pipeline.pop_all().close()
         with contextlib.suppress(Exception):
             self._own.execute("ROLLBACK")
 
     def close(self) -> None:
         """End the connection."""
-        if self.in_transaction:
-            self.rollback()
         self._own.close()
 
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Collection
 from dataclasses import dataclass
-from functools import cached_property
 
 from pageindex.corpus import UnreadableDocumentError, find_document, read_document
 from pageindex.node import Span
@@ -50,13 +49,9 @@ class Anchors:
 
     def __init__(self, connection: Connection, document_keys: Collection[int], access: FolderAccess) -> None:
         self._access = access
-        self._rows = select(connection, _CITED, document_keys)  # read when needed: a database is waited for once
+        rows = select(connection, _CITED, document_keys)
+        self.documents = {key: CitedDocument(*columns) for key, *columns in rows}  # by their keys
         self._seen: dict[int, tuple[CitationState, str]] = {}
-
-    @cached_property
-    def documents(self) -> dict[int, CitedDocument]:
-        """The documents, by their keys."""
-        return {key: CitedDocument(*columns) for key, *columns in self._rows}
 
     def anchor(self, document_key: int, span: Span, text: str) -> Anchor:
         """Return where the section is now.

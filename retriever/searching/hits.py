@@ -156,9 +156,8 @@ def read_rows(view: View, candidates: Sequence[Candidate], profile: Profile, acc
     titles = load_titles(view, candidates)
     keys = {item.node_id: view.tree.document_key(item.node_id) for item in candidates}
     anchors = Anchors(view.connection, set(keys.values()), access)
-    found = reading.nodes(view.connection, keys)  # a database is waited for once: the fields come last
+    nodes = view.tree.read(keys)
     fields = reading.fields(view.connection, set(keys.values()))
-    nodes = {node.id: node for node in found}
     return HitRows(candidates, keys, nodes, fields, titles, anchors)
 
 

@@ -47,10 +47,6 @@ class Rows(Protocol):
 class Connection(Protocol):
     """A connection to the rows of an index; one thread at a time."""
 
-    @property
-    def in_transaction(self) -> bool:
-        """Whether one has begun and not ended."""
-
     def execute(self, query: str, parameters: Sequence[Any] = (), /) -> Rows:
         """Run one statement."""
 
@@ -61,7 +57,7 @@ class Connection(Protocol):
         """End the transaction."""
 
     def rollback(self) -> None:
-        """Roll the transaction back."""
+        """Roll the transaction back, if there is one."""
 
     def pack_list(self, values: Sequence[int | str]) -> object:
         """Return many values as the one parameter that `reading.GIVEN` takes."""
@@ -208,8 +204,7 @@ def transaction(connection: Connection, kind: str = "IMMEDIATE") -> Iterator[Non
         yield
         connection.commit()
     except BaseException:
-        if connection.in_transaction:  # SQLite rolls back by itself when the disk is full
-            connection.rollback()
+        connection.rollback()  # nothing is left to do where the disk is full: SQLite has done it
         raise
 
 

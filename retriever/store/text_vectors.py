@@ -15,7 +15,6 @@ from retriever.types import FloatMatrix, WholeMatrix
 # A vector is kept as whole numbers of [-127, 127], a quarter of its size. Its direction alone is compared, and changes
 # by a cosine of less than .0001: a hundredth of what the model's own int8 weights have lost.
 LARGEST = 127
-HASHES_AT_ONCE = 500
 LEAST = 1e-6  # that is left of the square of a length
 
 
@@ -49,17 +48,6 @@ def unpack_vectors(packed: Sequence[bytes]) -> FloatMatrix:
     matrix = join_vectors(packed, len(packed[0]) if packed else 0).astype(np.float32)
     matrix /= np.sqrt(np.einsum("ij,ij->i", matrix, matrix))[:, np.newaxis]
     return matrix
-
-
-def known_hashes(connection: Connection, fingerprint: str, hashes: Iterable[bytes]) -> set[bytes]:
-    """Return those of the hashes whose texts have a vector."""
-    found: set[bytes] = set()
-    listed = list(hashes)
-    for start in range(0, len(listed), HASHES_AT_ONCE):
-        some = listed[start : start + HASHES_AT_ONCE]
-        query = f"SELECT text_hash FROM vectors WHERE fingerprint = ? AND text_hash IN ({', '.join('?' * len(some))})"
-        found.update(key for (key,) in connection.execute(query, (fingerprint, *some)))
-    return found
 
 
 @dataclass(frozen=True, slots=True)
