@@ -1,8 +1,7 @@
 """A question as it is meant: its typos corrected, while typing its last word completed.
 
 A word that any section holds is never taken for a typo, in whichever form, and neither is a common word of the language
-of the question or of the documents; of any language where nothing says which. A list lacks most words of a language,
-but shows how they are spelled: what is spelled as one of them is a typo only where its first letter is right.
+of the question or of the documents; of any language where nothing says which.
 
 The common words of a language are its most frequent ones, without accents. `scripts/make_common_words.py` takes them
 from wordfreq; common/LICENSE has the terms of that data.
@@ -13,7 +12,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import takewhile
-from math import inf
 from pathlib import Path
 
 from retriever.lexical.languages import count_function_words
@@ -26,7 +24,6 @@ MOST_COMPLETED = 3  # words that it may be the beginning of
 MOST_UNKNOWN = 20  # words that are looked for among others: a pasted page may have a thousand
 TYPED_WORDS = 3  # of a question whose last word may be half typed: a longer one is written, not typed to find a page
 
-FIRST_IS_RIGHT = 1.3  # what a typo may cost in a word that is spelled as those of a language are
 _AROUND = "?!.,:;()'\u2019¿¡«»„“”…"  # what may stand about a word
 
 
@@ -101,8 +98,7 @@ def _find_meant(
     # A word with accents is none of documents in English.
     if is_word or not (lower.isascii() or documents):
         return ""
-    is_likely_word = any(is_spelled_as(word, name) for name in languages)
-    return spellings.nearest(word, FIRST_IS_RIGHT if is_likely_word else inf)
+    return spellings.nearest(word)
 
 
 COMMON = Path(__file__).parent / "common"
@@ -113,19 +109,6 @@ def is_common(word: str, language: str) -> bool:
     """Return whether a word in lower case, without accents, is a common one of a language of `LISTED`."""
     # A search of the text takes .1 ms; a set of its words would take 5 ms to make, and 3 MB.
     return f"\n{word}\n" in _read_common(language)
-
-
-def is_spelled_as(word: str, language: str) -> bool:
-    """Return whether each four letters in a row of a word, its beginning and its end included, are in a common one.
-
-    Most everyday words that are not in the lists are spelled so, and few English typos.
-
-    Args:
-        word: in lower case, without accents.
-        language: of `LISTED`.
-    """
-    common, whole = _read_common(language), f"\n{word}\n"
-    return all(whole[place : place + 4] in common for place in range(len(whole) - 3))
 
 
 @cache

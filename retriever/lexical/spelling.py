@@ -21,8 +21,7 @@ SHORTEST, LONGEST = 4, 40  # letters of a word that may be a typo; below that ev
 CHANGED_FROM = 5  # letters of a word that may have one more, one less or another; a shorter one has two of them swapped
 SHORTEST_STEM = 5  # letters of a word of which a longer one may be another form
 
-# What an edit of a kind weighs against a plain one: hands often swap two letters, and seldom miss the first one.
-SWAPPED, FIRST_LETTER = 0.7, 1.4
+SWAPPED = 0.7  # what swapping two letters weighs against a plain edit: hands do it often
 
 
 class Spellings:
@@ -53,21 +52,20 @@ class Spellings:
         is_form = any(len(other) >= SHORTEST_STEM and term.startswith(other) for other, _ in found)
         return is_form or any(typo_cost(term, other) < inf for other, _ in found)
 
-    def nearest(self, word: str, most: float = inf) -> str:
+    def nearest(self, word: str) -> str:
         """Return the word of the documents that was probably meant by one they do not hold.
 
         Empty if none is near, or one differs in its ending alone, which a search finds.
 
         Args:
             word: in lower case, without accents.
-            most: what the typo may cost.
         """
         found = self._find_near(word) if may_be_typo(word) else ()
         endings = (other for other, _ in found if _count_alike(word, other) >= min(len(word), len(other)) - 1)
         if stem_word(word, "english") in (stem_word(other, "english") for other in endings):
             return ""
         costs = ((typo_cost(word, other), -sections, other) for other, sections in found)
-        return min((item for item in costs if item[0] <= most and item[0] < inf), default=(inf, 0, ""))[2]
+        return min((item for item in costs if item[0] < inf), default=(inf, 0, ""))[2]
 
     def _find_near(self, word: str) -> set[tuple[str, int]]:
         """Return words among which are those that a typo makes this one of, and how many sections hold each."""
@@ -117,22 +115,20 @@ def build_spellings(
 
 
 def typo_cost(wrote: str, meant: str) -> float:
-    """Return what the typo costs that makes `wrote` of `meant`; infinity where it is none.
+    """Return what the typo costs that makes `wrote` of `meant`; infinity where it is none, as in a wrong first letter.
+
+    Hands seldom miss that, and many a word of another language has it in place of a word of the documents.
 
     >>> typo_cost("pakage", "package"), typo_cost("dyas", "days"), typo_cost("wacation", "vacation")
-    (1.0, 0.7, 1.4)
+    (1.0, 0.7, inf)
     """
     first = _count_alike(wrote, meant)
     last = _count_alike(wrote[: first - len(wrote) - 1 : -1], meant[: first - len(meant) - 1 : -1])
     rest, other = wrote[first : len(wrote) - last], meant[first : len(meant) - last]
     edits = max(len(rest), len(other))
     if edits == 2 and rest == other[::-1]:
-        cost = SWAPPED
-    elif len(wrote) >= CHANGED_FROM and edits <= 1:
-        cost = 1.0
-    else:
-        return inf
-    return cost * (FIRST_LETTER if wrote[0] != meant[0] else 1.0)
+        return SWAPPED
+    return 1.0 if len(wrote) >= CHANGED_FROM and edits <= 1 and wrote[0] == meant[0] else inf
 
 
 def _count_alike(one: str, other: str) -> int:

@@ -38,7 +38,6 @@ def opened(folder: Path, texts: Mapping[int, str]) -> Spellings:
         ("kubctl rolback", "kubectl rollback"),
         ("vaction days?", "vacation days?"),
         ("the deplyoment", "the deployment"),
-        ("Wacation", "vacation"),
         ("severanc days", "severance days"),  # what lacks its last letter, or has it twice, is no other form
         ("rollbackk days", "rollback days"),
         ("dyas of vacation", "days of vacation"),
@@ -79,6 +78,7 @@ def test_the_first_twenty_unknown_words_are_corrected(spellings: Spellings) -> N
         "退房时间是几点",
         "rållback",  # a letter that documents in English lack
         "vocation",
+        "wacation",  # hands seldom miss the first letter
     ],
 )
 def test_what_is_no_typo_stays(spellings: Spellings, question: str) -> None:
@@ -98,20 +98,6 @@ def test_what_is_no_typo_stays(spellings: Spellings, question: str) -> None:
 def test_a_half_typed_word_is_the_beginning_of_one(spellings: Spellings, question: str, meant: str) -> None:
     assert correct(question, spellings, is_english_word, is_typing=True).text == meant
     assert correct(question, spellings, is_english_word).text == question
-
-
-@pytest.mark.parametrize(
-    ("wrote", "meant"),
-    [
-        ("puetro", "puerto"),  # swapped letters
-        ("xuerto", "puerto"),  # as no language spells
-        ("tuerto", "tuerto"),  # as Spanish words are spelled, and begins otherwise
-        ("Portö", "Portö"),  # not the beginning of a word in English
-    ],
-)
-def test_what_is_spelled_as_a_foreign_word_begins_as_what_is_meant(tmp_path: Path, wrote: str, meant: str) -> None:
-    spellings = opened(tmp_path / "all", {1: "puerto portobello", 2: "a shell"})
-    assert correct(wrote, spellings, is_english_word).text == meant
 
 
 NOTES = Path(__file__).parents[1] / "data/languages"
@@ -139,7 +125,7 @@ def test_words_of_other_languages_stay(tmp_path: Path, notes: tuple[str, ...]) -
 
 
 def test_of_words_as_near_that_of_more_sections_is_meant(tmp_path: Path) -> None:
-    assert opened(tmp_path / "all", {1: "lantern", 2: "pantern", 3: "lantern"}).nearest("kantern") == "lantern"
+    assert opened(tmp_path / "all", {1: "lantern", 2: "lanyern", 3: "lantern"}).nearest("lankern") == "lantern"
 
 
 @given(st.dictionaries(st.integers(1, 6), st.text("ab çé", max_size=30), max_size=6), st.sets(st.integers(1, 6)))
