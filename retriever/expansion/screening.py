@@ -171,15 +171,9 @@ def drop_unrelated(
 ) -> tuple[Expansion, list[bool]]:
     """Return the texts beside the question, which stands first, that add something about it; and which queries stay.
 
-    A text that repeats the question's words and goes on about something else is near the question. So its other words
-    are compared: by their vector, or, without vectors, by whether BM25 finds a section for them that it finds for the
-    question, each among its first 20.
+    A text that repeats the question's words and goes on about something else is near the question. So the vector of its
+    other words is compared; without vectors nothing is.
     """
-
-    def find_hits(text: str) -> frozenset[int]:
-        tokens = tokenize(text)
-        return frozenset(key for key, _ in view.lexical.search(tokens, 20)) if tokens else frozenset()
-
     question, *others = queries
     languages = view.lexical.detect_question(question.text)
     # A passage is long, and what it has of the question weighs little.
@@ -188,11 +182,9 @@ def drop_unrelated(
         for query in others
     ]
     with recorder.stage(StageName.EXPAND) as note:
-        related = [False] * len(others)
+        related = [encoded is None] * len(others)
         try:
-            if encoded is None:
-                related = [bool(find_hits(question.text) & find_hits(text)) for text in compared]
-            else:
+            if encoded is not None:
                 # The cosines of the question with questions on everything else have the mean 0 and the standard
                 # deviation 1, so that one limit holds for every model.
                 encoder, vector = encoded.encoder, encoded.vectors[0]
