@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from math import log1p
 from pathlib import Path
 from types import MappingProxyType
@@ -179,6 +179,7 @@ class LexicalIndex(Bm25):
         self._postings = postings
         self._weights = weights
         self._starts = postings.starts.data  # a view gives plain Python numbers, four times faster than an array
+        self._read_term = lru_cache(4096)(self._find_postings)  # one question asks ten times for each of its words
 
     @classmethod
     def open(cls, folder: Path) -> Self:
@@ -192,7 +193,7 @@ class LexicalIndex(Bm25):
         lists = {token: (self._read_term(token), self._read_term(mark_property(token))) for token in tokens}
         return self._postings.keys, lists
 
-    def _read_term(self, term: str) -> PostingList:
+    def _find_postings(self, term: str) -> PostingList:
         number = self._postings.find(term)
         column = slice(0, 0) if number is None else slice(self._starts[number], self._starts[number + 1])
         return PostingList(self._postings.rows[column], self._weights[column])

@@ -48,9 +48,10 @@ class Spellings:
 
     def resembles(self, term: str) -> bool:
         """Return whether a term of a question may be a typo of one of the words, or another form of one."""
-        found = self._find_near(term) if may_be_typo(term) else ()
-        is_form = any(len(other) >= SHORTEST_STEM and term.startswith(other) for other, _ in found)
-        return is_form or any(typo_cost(term, other) < inf for other, _ in found)
+        if not may_be_typo(term):
+            return False
+        is_form = any(self.holds(term[:letters]) for letters in range(SHORTEST_STEM, len(term) + 1))
+        return is_form or any(typo_cost(term, other) < inf for other, _ in self._find_near(term))
 
     def nearest(self, word: str) -> str:
         """Return the word of the documents that was probably meant by one they do not hold.
@@ -60,17 +61,20 @@ class Spellings:
         Args:
             word: in lower case, without accents.
         """
-        found = self._find_near(word) if may_be_typo(word) else ()
-        endings = (other for other, _ in found if _count_alike(word, other) >= min(len(word), len(other)) - 1)
-        if stem_word(word, "english") in (stem_word(other, "english") for other in endings):
+        if not may_be_typo(word):
             return ""
-        costs = ((typo_cost(word, other), -sections, other) for other, sections in found)
+        stem = stem_word(word, "english")
+        begins_alike = (other for other, _ in self._find(stem[:-1]))
+        endings = (other for other in begins_alike if _count_alike(word, other) >= min(len(word), len(other)) - 1)
+        if stem in (stem_word(other, "english") for other in endings):
+            return ""
+        costs = ((typo_cost(word, other), -sections, other) for other, sections in self._find_near(word))
         return min((item for item in costs if item[0] < inf), default=(inf, 0, ""))[2]
 
-    def _find_near(self, word: str) -> set[tuple[str, int]]:
+    def _find_near(self, word: str) -> Iterator[tuple[str, int]]:
         """Return words among which are those that a typo makes this one of, and how many sections hold each."""
         half = (len(word) - 2) // 2  # letters that a typo leaves alone, at the beginning or the end
-        return {*self._find_longer(word[:half]), *self._find_longer(word[-half:], as_part=True)}
+        return self._find(word[:half], word[-half:], len(word))
 
     def complete(self, word: str, least: int) -> list[str]:
         """Return words of the documents that begin with this one, one of each stem, those of most sections first.
@@ -79,23 +83,28 @@ class Spellings:
             word: in lower case, without accents.
             least: how many letters more they have.
         """
-        longer = self._find_longer(word)
+        longer = self._find(word)
         found = sorted((-sections, other) for other, sections in longer if len(other) >= len(word) + least)
         by_stem: dict[str, str] = {}
         for _, other in found:
             by_stem.setdefault(stem_word(other, "english"), other)
         return list(by_stem.values())
 
-    def _find_longer(self, word: str, *, as_part: bool = False) -> Iterator[tuple[str, int]]:
-        """Return the words that begin with this one, or end with it, and how many sections hold each."""
-        wanted, starts = word.encode(), self._postings.term_starts
-        numbers = [*range(self._postings.place(wanted), self._postings.place(wanted + b"\xff"))]
-        if as_part:
+    def _find(self, beginning: str, ending: str = "", letters: int = 0) -> Iterator[tuple[str, int]]:
+        """Return the words that begin so, or end so, and how many sections hold each.
+
+        With `letters`, those alone that have as many, give or take one.
+        """
+        wanted, starts = beginning.encode(), self._postings.term_starts
+        numbers = np.arange(self._postings.place(wanted), self._postings.place(wanted + b"\xff"))
+        if ending:
             vocabulary = self._postings.vocabulary.tobytes()
-            ends = np.array([found.end() for found in re.finditer(wanted, vocabulary)], dtype=np.int64)
+            ends = np.array([found.end() for found in re.finditer(ending.encode(), vocabulary)], dtype=np.int64)
             behind = np.searchsorted(starts, ends)
-            numbers += (behind[starts[behind] == ends] - 1).tolist()
-        return map(self._count_sections, dict.fromkeys(numbers))
+            numbers = np.concatenate([numbers, behind[starts[behind] == ends] - 1])
+        if letters:
+            numbers = numbers[abs(starts[numbers + 1] - starts[numbers] - letters) <= 1]
+        return map(self._count_sections, dict.fromkeys(numbers.tolist()))
 
     def _count_sections(self, number: int) -> tuple[str, int]:
         starts = self._postings.starts

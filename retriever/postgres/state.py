@@ -102,14 +102,15 @@ class TableSpellings(Spellings):
                 self._known.clear()
             self._known |= {word: encode_term(word) in there for word in missing}
 
-    def _find_longer(self, word: str, *, as_part: bool = False) -> Iterator[tuple[str, int]]:
+    def _find(self, beginning: str, ending: str = "", letters: int = 0) -> Iterator[tuple[str, int]]:
         query = (
-            "SELECT word, CAST(sum(sections) AS bigint) FROM words WHERE word >= ? AND word < ?"
-            " OR ? AND right(encode(word, 'escape'), ?) = ? GROUP BY word ORDER BY word"
+            "SELECT word, CAST(sum(sections) AS bigint) FROM words WHERE (word >= ? AND word < ?"
+            " OR ? <> '' AND right(encode(word, 'escape'), ?) = ?) AND (? = 0 OR abs(length(word) - ?) <= 1)"
+            " GROUP BY word ORDER BY word"
         )
-        own = word.encode()
-        found = self._connection.execute(query, (own, own + b"\xff", as_part, len(word), word))
-        return ((other.decode(), sections) for other, sections in found)
+        own = beginning.encode()
+        values = (own, own + b"\xff", ending, len(ending), ending, letters, letters)
+        return ((other.decode(), sections) for other, sections in self._connection.execute(query, values))
 
 
 class DerivedTables(Derived):
