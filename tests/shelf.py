@@ -144,7 +144,7 @@ class Shelf:
         wait_s: float = 0.0,
         settings: Mapping[str, Any] | None = None,
     ) -> IndexRequest:
-        given = collect_settings(DEFAULT_PROFILE, settings, None, {})
+        given = collect_settings(DEFAULT_PROFILE, settings)
         return IndexRequest(
             open_store(index or self.index),
             folders,

@@ -135,7 +135,7 @@ def import_alike(work: Callable[[], object]) -> None:
     for name in result(lambda: (work(), list(sys.modules))[1]):
         with contextlib.suppress(ImportError):  # not each name in that list can be imported by it
             importlib.import_module(name)
-    load_profile(environment={})
+    load_profile()
     gc.collect()
     gc.freeze()
 

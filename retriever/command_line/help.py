@@ -27,6 +27,8 @@ class SettingOption(click.Option):
             default=None,
             metavar="N" if kind in (int, float) else None,
             hidden=setting.key not in EVERYDAY,
+            envvar=setting.variable,
+            show_envvar=True,
             help=setting.help,
         )
 

@@ -141,7 +141,7 @@ def describe_index(item: "ListedIndex") -> Iterator[str]:
     "doctor --json",
     "doctor --repair",
     "doctor --llm --profile full --llm-model qwen3:8b",
-    settings=("llm", "allow_remote"),
+    settings=("llm", "allow_remote", "rerank"),
     epilog="Exit codes: 0 all is well (notes do not count), 1 there are problems, 2 usage.",
 )
 @click.option("--repair", is_flag=True, help="Make broken parts anew, and save what a damaged database holds.")
@@ -156,7 +156,7 @@ def doctor(console: Console, opening: Opening, output: Output, *, repair: bool, 
 
     Reads the whole index: seconds for thousands of files. Nothing is changed without --repair.
     """
-    if not llm and (opening.settings or opening.profile != DEFAULT_PROFILE):
+    if not llm and opening.profile != DEFAULT_PROFILE:
         raise click.UsageError("--profile and the settings of the language model are for --llm")
     from retriever.upkeep.doctor import check_up  # with all that it examines
 

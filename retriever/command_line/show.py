@@ -184,9 +184,9 @@ def list_facts(status: "Status", index: str | None, *, is_verbose: bool) -> "Ite
 # `profiles`: the recall modes, and every setting of one, which is a profile file to begin with.
 
 
-@options.command("profiles", "profiles recall", "profiles recall > mine.yaml")
+@options.command("profiles", "profiles recall", "profiles recall --top-k 8 > mine.yaml", settings=())
 @click.argument("name", required=False, metavar="[NAME|FILE]", shell_complete=options.complete_profile)
-def profiles(console: Console, name: str | None) -> ExitCode:
+def profiles(console: Console, opening: Opening, name: str | None) -> ExitCode:
     """List the profiles, or show every setting of one: its value and its meaning.
 
     The output for one profile is a profile file itself. Precedence: defaults, then the profile, then
@@ -199,11 +199,11 @@ def profiles(console: Console, name: str | None) -> ExitCode:
         width = max(map(len, summaries))
         for known, text in summaries.items():
             print_line(f"{known:<{width}}  {text}")
-            profile = load_profile(known)
+            profile = load_profile(known, opening.settings)
             if profile.use_llm:
                 print_line(f"{'':<{width}}  {describe_stages(profile)}")
     else:
-        print_text(format_profile(name, load_profile(name)))
+        print_text(format_profile(name, load_profile(name, opening.settings)))
     return ExitCode.OK
 
 

@@ -1,12 +1,11 @@
 """How a profile is read.
 
-Layers, later ones win: defaults < the index's own settings < profile file < HYBRID_RETRIEVE_* < flags. All mistakes
+Layers, later ones win: defaults < the index's own settings < profile file < flags, which may be variables. All mistakes
 of all layers are reported at once, each with its place.
 """
 
 import json
-import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property, reduce
 from itertools import takewhile
@@ -16,13 +15,11 @@ from typing import TYPE_CHECKING, Any
 from pageindex.corpus import read_file
 from retriever.errors import ProfileError
 from retriever.settings.schema import (
-    ENVIRONMENT_PREFIX,
     INDEX_SECTIONS,
     Profile,
     list_settings,
     merge,
     name_variable,
-    nest,
 )
 from retriever.text import find_nearest
 
@@ -30,8 +27,6 @@ if TYPE_CHECKING:
     from pydantic import TypeAdapter
 
 DEFAULT_PROFILE = "balanced"
-# Variables with the prefix that name something else than a setting.
-NOT_SETTINGS = frozenset(f"{ENVIRONMENT_PREFIX}{name}" for name in ("EDITOR", "INDEX"))
 KEYS = {section: name_variable(section, "api_key") for section in ("encoder", "llm", "rerank")}  # of their servers
 MAX_PROFILE_BYTES = 64 * 1024
 
@@ -61,22 +56,15 @@ def merge_layers(layers: Sequence[Layer]) -> dict[str, Any]:
 
 
 def collect_settings(
-    name: str,
-    flags: Mapping[str, Any] | None,
-    index_settings: Mapping[str, Any] | None = None,
-    environment: Mapping[str, str] | None = None,
+    name: str, flags: Mapping[str, Any] | None, index_settings: Mapping[str, Any] | None = None
 ) -> GivenSettings:
     """Collect the layers of a profile, by its name in configs/ or its file; ProfileError if one cannot be read."""
-    variables = environment_layers(os.environ if environment is None else environment)
-    remembered = ("index", index_settings or {})
-    return GivenSettings((remembered, profile_layer(name), *variables, ("settings", flags or {})))
+    return GivenSettings((("index", index_settings or {}), profile_layer(name), ("settings", flags or {})))
 
 
-def load_profile(
-    name: str = DEFAULT_PROFILE, flags: Mapping[str, Any] | None = None, environment: Mapping[str, str] | None = None
-) -> Profile:
-    """Load the profile of a name or file, with the environment's and the given settings over it; ProfileError."""
-    return collect_settings(name, flags, environment=environment).profile
+def load_profile(name: str = DEFAULT_PROFILE, flags: Mapping[str, Any] | None = None) -> Profile:
+    """Load the profile of a name or file, with the given settings over it; ProfileError."""
+    return collect_settings(name, flags).profile
 
 
 def profile_layer(name: str) -> Layer:
@@ -101,33 +89,6 @@ def profile_layer(name: str) -> Layer:
     if not isinstance(content, dict) or not all(isinstance(key, str) for key in content):
         raise ProfileError((f"{path}: must be a mapping of settings, such as `top_k: 5`",))
     return path.name if path.parent == profile_folder() else str(path), content
-
-
-def environment_layers(environment: Mapping[str, str]) -> list[Layer]:
-    """Return a layer for each HYBRID_RETRIEVE_ variable; its value is read as YAML (`8`, `true`, `[.md]`)."""
-    given = sorted(
-        name
-        for name in environment
-        if name.startswith(ENVIRONMENT_PREFIX) and name not in {*NOT_SETTINGS, *KEYS.values()}
-    )
-    if not given:
-        return []
-    from pageindex.plain_yaml import PlainYamlError, read_plain_yaml  # as above
-
-    known = {item.variable: item for item in list_settings()}
-    layers: list[Layer] = []
-    mistakes = []
-    for name in given:
-        if name not in known:
-            mistakes.append(f"{name}: no such setting{suggest(name, known)}")
-            continue
-        try:
-            layers.append((name, nest(known[name].path, read_plain_yaml(environment[name]))))
-        except PlainYamlError:
-            mistakes.append(f"{name}: cannot be read: {environment[name]!r}")
-    if mistakes:
-        raise ProfileError(tuple(mistakes))
-    return layers
 
 
 def profile_names() -> tuple[str, ...]:
@@ -160,37 +121,32 @@ def _profile_type() -> "TypeAdapter[Profile]":
 
 
 def validate(layers: Sequence[Layer]) -> Profile:
-    """Turn the layers into one profile; each mistake is blamed on the last layer that set the key."""
+    """Turn the layers into one profile; ProfileError with every mistake of every layer."""
+    mistakes = [mistake for name, layer in layers for mistake in find_mistakes(name, layer)]
+    if mistakes:
+        raise ProfileError(tuple(mistakes))
+    return read_profile(merge_layers(layers))
+
+
+def find_mistakes(name: str, layer: Mapping[str, Any]) -> Iterator[str]:
+    """Yield what is wrong with the settings of a layer, each with its place."""
     from pydantic import ValidationError  # as above
 
     try:
-        # JSON mode is strict about types ("5" is no number) and yet takes a list for a tuple.
-        content = json.dumps(merge_layers(layers), default=str, allow_nan=True)
-        return _profile_type().validate_json(content, strict=True)
+        read_profile(layer)
     except ValidationError as error:
-        known = {item.key: item for item in list_settings()}
-        mistakes = []
         for item in error.errors(include_url=False):
-            path = tuple(str(part) for part in item["loc"])
-            key = ".".join(path)
-            place = next((name for name, layer in reversed(layers) if sets_key(layer, path)), "settings")
-            message = item["msg"].removeprefix("Value error, ")
-            message = f"{message[0].lower()}{message[1:]}, got {item['input']!r}"
+            key = ".".join(map(str, item["loc"]))
+            message = f"{item['msg'][0].lower()}{item['msg'][1:]}, got {item['input']!r}"
             if item["type"] == "unexpected_keyword_argument":  # whose value may be a secret
-                message = f"no such setting{suggest(key, known)}"
-            mistakes.append(f"{place}: {key}: {message}")
-        raise ProfileError(tuple(mistakes)) from error
+                near = find_nearest(key, [known.key for known in list_settings()])
+                message = "no such setting; " + (
+                    f"did you mean {near}?" if near else "`profiles balanced` lists them all"
+                )
+            yield f"{name}: {key}: {message}"
 
 
-def sets_key(layer: Mapping[str, Any], path: Sequence[str]) -> bool:
-    """Return whether the layer sets the key, or what is above it."""
-    head, *rest = path
-    if head not in layer:
-        return False
-    return not rest or not isinstance(layer[head], Mapping) or sets_key(layer[head], rest)
-
-
-def suggest(name: str, known: Mapping[str, object]) -> str:
-    """Return the end of a message about an unknown name: the nearest known one, or where all are listed."""
-    near = find_nearest(name, known)
-    return f"; did you mean {near}?" if near else "; `profiles balanced` lists them all"
+def read_profile(content: Mapping[str, Any]) -> Profile:
+    """Return settings over the defaults; pydantic's ValidationError."""
+    # JSON mode is strict about types ("5" is no number) and yet takes a list for a tuple.
+    return _profile_type().validate_json(json.dumps(content, default=str, allow_nan=True), strict=True)

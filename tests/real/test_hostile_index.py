@@ -64,6 +64,10 @@ def hostile(tmp_path: Path, victim: Path) -> Path:
     return tmp_path / "made"
 
 
+AS_IT_IS = {**WORDS_ALONE, "refresh_max_files": 0}
+"""Or the rows go with the first look."""
+
+
 def ask_all_faces(index: Path, cli: Cli, *, named: bool) -> str:
     """All that is said of an index, by everything that says something."""
     said: list[str] = []
@@ -79,7 +83,7 @@ def ask_all_faces(index: Path, cli: Cli, *, named: bool) -> str:
         ["status", *place],
         ["doctor", *place],
     ]
-    with open_retriever(index=index, settings=WORDS_ALONE) as retriever:
+    with open_retriever(index=index, settings=AS_IT_IS) as retriever:
         answer = retriever.search(QUESTION)
         ids = [hit.node_id for hit in answer.hits]
         assert ids
@@ -92,7 +96,7 @@ def ask_all_faces(index: Path, cli: Cli, *, named: bool) -> str:
         commands += [["read", path, *place], ["read", f"{path}:1-3", *place, "--json"]]
     for command in commands:
         said += cli(*command, code=range(4))
-    with ServedIndex(index=str(index), settings=WORDS_ALONE) as library:
+    with ServedIndex(index=str(index), settings=AS_IT_IS) as library:
         app = TestClient(make_web_app(library))
         faces = (("/read", "node"), ("/api/node", "reference"))
         read = [(face, {key: node}) for node in ids for face, key in faces]
@@ -116,7 +120,7 @@ def test_no_face_tells_what_a_copied_index_points_at(
     hostile: Path, victim: Path, tmp_path: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch, *, named: bool
 ) -> None:
     index = tmp_path / "mine"
-    monkeypatch.setenv("HYBRID_RETRIEVE_REFRESH_MAX_FILES", "0")  # or the rows go with the first look
+    monkeypatch.setenv("HYBRID_RETRIEVE_REFRESH_MAX_FILES", "0")
     shutil.copytree(hostile, index)
     if named:
         name_folders(open_store(index), [victim])

@@ -39,17 +39,15 @@ def test_what_is_not_plain_is_named(name: str, tmp_path: Path) -> None:
     profile = tmp_path / "mine.yaml"
     profile.write_text(text, encoding="utf-8")
     with pytest.raises(ProfileError, match=r"mine\.yaml: not YAML: ") as raised:
-        load_profile(str(profile), environment={})
+        load_profile(str(profile))
     assert reason in str(raised.value)
-    with pytest.raises(ProfileError, match="HYBRID_RETRIEVE_TOP_K: cannot be read"):
-        load_profile(environment={"HYBRID_RETRIEVE_TOP_K": text})
 
 
 def test_a_profile_of_more_than_64_kb_is_not_read(tmp_path: Path) -> None:
     profile = tmp_path / "mine.yaml"
     profile.write_text("top_k: 3\n" + "#" * 65_536, encoding="utf-8")
     with pytest.raises(ProfileError, match="more than the limit"):
-        load_profile(str(profile), environment={})
+        load_profile(str(profile))
 
 
 @given(st.text(alphabet="ab01x:-[]{}&*!|>'\"#%\n \t,?.~_\x00\ud800", max_size=60))
@@ -70,4 +68,4 @@ def test_any_profile_is_one_or_our_error(tmp_path_factory: pytest.TempPathFactor
     profile = tmp_path_factory.getbasetemp() / "any.yaml"
     profile.write_text(text, encoding="utf-8")
     with suppress(ProfileError):
-        assert isinstance(load_profile(str(profile), environment={}), Profile)
+        assert isinstance(load_profile(str(profile)), Profile)

@@ -3,14 +3,14 @@ from pathlib import Path
 import pytest
 
 from retriever.errors import ProfileError
-from retriever.settings.layers import collect_settings, environment_layers, load_profile, profile_names
+from retriever.settings.layers import collect_settings, load_profile, profile_names
 from retriever.settings.schema import Profile, list_settings
 from tests.program import Cli
 
 
 def mistakes_of(name: str, flags: dict[str, object] | None = None) -> tuple[str, ...]:
     with pytest.raises(ProfileError) as caught:
-        load_profile(name, flags, environment={})
+        load_profile(name, flags)
     return caught.value.mistakes
 
 
@@ -22,21 +22,19 @@ def written(folder: Path, text: str) -> str:
 
 def test_later_layers_win(tmp_path: Path) -> None:
     name = written(tmp_path, "top_k: 7\nencoder: {kind: none, max_tokens: 60}\n")
-    environment = {"HYBRID_RETRIEVE_TOP_K": "8", "HYBRID_RETRIEVE_DOCUMENTS_IGNORE": "[drafts/]", "PATH": "/bin"}
-    given = collect_settings(name, {"encoder": {"model": "mine"}}, {"encoder": {"kind": "ollama"}}, environment)
+    given = collect_settings(name, {"top_k": 8, "encoder": {"model": "mine"}}, {"encoder": {"kind": "ollama"}})
     profile = given.profile
     assert profile.top_k == 8
     assert (profile.encoder.max_tokens, profile.encoder.model) == (60, "mine")
-    assert profile.documents.ignore == ("drafts/",)
     assert profile.encoder.kind == "none"
 
 
 def test_what_the_index_remembers_is_its_own_and_under_the_profile_file() -> None:
-    given = collect_settings("balanced", None, {"encoder": {"kind": "none"}}, {})
+    given = collect_settings("balanced", None, {"encoder": {"kind": "none"}})
     assert given.profile.encoder.kind == "none"
     assert given.for_index() == {"encoder": {"kind": "none"}}
     flags = {"top_k": 3, "documents": {"dialect": "hugo"}}
-    assert collect_settings("balanced", flags, {}, {}).for_index() == {"documents": {"dialect": "hugo"}}
+    assert collect_settings("balanced", flags).for_index() == {"documents": {"dialect": "hugo"}}
 
 
 def test_all_mistakes_are_reported_at_once_with_their_places(tmp_path: Path) -> None:
@@ -68,11 +66,6 @@ def test_a_file_that_is_no_profile(tmp_path: Path, text: str, complaint: str) ->
 def test_what_names_no_setting_or_profile_says_so() -> None:
     assert "cannot be read" in mistakes_of("nowhere/mine.yaml")[0]
     assert "balanced" in mistakes_of("balancd")[0]
-    with pytest.raises(ProfileError, match=r"^HYBRID_RETRIEVE_TOP_K: top_k: "):
-        load_profile(environment={"HYBRID_RETRIEVE_TOP_K": "0"})
-    with pytest.raises(ProfileError, match="did you mean HYBRID_RETRIEVE_TOP_K"):
-        environment_layers({"HYBRID_RETRIEVE_TOPK": "5"})
-    assert environment_layers({"HYBRID_RETRIEVE_INDEX": "/x"}) == []
 
 
 @pytest.fixture(autouse=True)
@@ -84,8 +77,8 @@ def _here(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 def test_what_is_printed_of_a_profile_is_one(name: str, cli: Cli) -> None:
     text = cli("profiles", name).out
     Path("mine.yaml").write_text(text, encoding="utf-8")
-    assert load_profile("mine.yaml", environment={}) == load_profile(name, environment={})
-    assert (load_profile(name, environment={}) == Profile()) == (name == "balanced")
+    assert load_profile("mine.yaml") == load_profile(name)
+    assert (load_profile(name) == Profile()) == (name == "balanced")
     assert all(f"# {item.help}\n" in text for item in list_settings())
 
 
@@ -96,5 +89,6 @@ def test_a_key_in_a_profile_is_refused_and_never_repeated(tmp_path: Path) -> Non
     assert "sk-" not in text
 
 
-def test_a_key_in_the_environment_is_no_setting() -> None:
-    assert environment_layers({"HYBRID_RETRIEVE_LLM_API_KEY": "sk-five"}) == []
+def test_a_variable_stands_for_its_flag(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HYBRID_RETRIEVE_TOP_K", "many")
+    assert "HYBRID_RETRIEVE_TOP_K" in cli("ask", "boats", code=2).err
