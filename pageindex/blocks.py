@@ -450,10 +450,14 @@ class _Inlines:
         line, inside_link = 0, 0
         for place, token in enumerate(self._tokens):
             at = token.map[0] if token.map else line
-            if at > line:  # code or a tag goes over lines: of code each became a blank
-                before = parts.pop() if parts and parts[-1].count(" ") >= at - line else "\n" * (at - line)
-                parts.append("\n".join(before.rsplit(" ", at - line)))
-            shown = self._show(token, place)
+            shown, ends = self._show(token, place), at - line
+            if ends > 0:  # code or a tag goes over lines: of code each became a blank
+                if parts and parts[-1].count(" ") >= ends:
+                    parts.append("\n".join(parts.pop().rsplit(" ", ends)))
+                elif shown.count(" ") >= ends:  # a comment tears no word from its comma
+                    shown = shown.replace(" ", "\n", ends)
+                else:
+                    parts.append("\n" * ends)
             is_break = token.type in ("softbreak", "hardbreak")
             line = max(line, at) + is_break
             parts.append(shown)
