@@ -109,7 +109,7 @@ def find_candidates(
             note.text = f"{len(semantic.ranking.items)} sections"
     with recorder.stage(StageName.KEYWORD) as note:
         keyword = rank_keyword(view, queries, profile)
-        note.text = f"{len(keyword.ranking.items)} sections, one covers {keyword.coverage:.0%} of the question"
+        note.text = f"{len(keyword.ranking.items)} sections, one covers {keyword.signals.coverage:.0%} of the question"
     recorder.signals = gather_signals(view, encoded, semantic, keyword, queries[0].text)
 
     direct = [semantic.ranking, keyword.ranking] if semantic else [keyword.ranking]
@@ -162,19 +162,21 @@ def gather_signals(
     question: str,
 ) -> Signals:
     """Return what speaks for an answer; by words alone where vectors say nothing or have nothing to compare with."""
-    margin = agreement = None
-    abroad = False
+    signals = keyword.signals
     if encoded and semantic and getattr(encoded.encoder, "bundled_as", "") == "multilingual":
         # It reads languages as well that have no stop words here.
-        abroad = not keyword.in_english or bool(measure_foreign([question])) or is_foreign(view, semantic.ranking)
+        abroad = not signals.in_english or bool(measure_foreign([question])) or is_foreign(view, semantic.ranking)
+        signals = replace(signals, in_english=not abroad, abroad=abroad)
     is_understood = encoded is not None and encoded.known >= UNDERSTOOD_FROM
     if encoded and is_understood and semantic and semantic.cosine is not None and view.background:
-        has_own_script = abroad and keyword.form == "unspaced"
+        has_own_script = signals.abroad and signals.form == "unspaced"
         shift = view.background.measure_shift(encoded.vectors[0]) if has_own_script else 0.0
-        margin = view.background.z_score(semantic.cosine - shift)
-        agreement = measure_agreement(semantic.ranking, keyword.ranking, view.counts.sections)
-    words = (keyword.coverage, keyword.known, keyword.together, keyword.form)
-    return Signals(*words, margin, agreement, in_english=keyword.in_english and not abroad, abroad=abroad)
+        return replace(
+            signals,
+            margin=view.background.z_score(semantic.cosine - shift),
+            agreement=measure_agreement(semantic.ranking, keyword.ranking, view.counts.sections),
+        )
+    return signals
 
 
 def is_foreign(view: View, nearest: Ranking) -> bool:

@@ -68,7 +68,7 @@ class Recorder:
     stages: list[Stage] = field(default_factory=list)
     rankings: list[Ranking] = field(default_factory=list)
     degraded: list[Degradation] = field(default_factory=list)
-    signals: Signals = field(default_factory=lambda: Signals(0.0, 0.0, 0.0, "words", margin=None, agreement=None))
+    signals: Signals = field(default_factory=lambda: Signals(0.0, 0.0, 0.0, "words"))
     expansion: ExpansionReport | None = None
     deadline: Deadline = field(default_factory=Deadline)
     notes: list[str] = field(default_factory=list)  # what else was done that people should know

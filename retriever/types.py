@@ -357,10 +357,10 @@ class Signals:
     """The share of its words, pair by pair, that stand side by side in one of the first sections too, 0 to 1."""
     form: QuestionForm
     """What the question is made of."""
-    margin: float | None
+    margin: float | None = None
     """How far the nearest chunk's cosine is above that of unrelated questions, in deviations; None without vectors."""
-    agreement: float | None
-    """x, beyond chance, 0 to 1; None without vectors."""
+    agreement: float | None = None
+    """How far meaning and words name the same sections, beyond chance, 0 to 1; None without vectors."""
     reading: float | None = None
     """What is read of the best line of the first sections (`confidence.weigh_reading`); None: none was read."""
     in_english: bool = True

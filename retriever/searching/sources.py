@@ -25,7 +25,7 @@ from retriever.searching.question_words import (
 from retriever.settings.schema import Profile
 from retriever.store import reading
 from retriever.store.text_vectors import NearText
-from retriever.types import QuestionForm, Ranked, Ranking, Source
+from retriever.types import Ranked, Ranking, Signals, Source
 
 COVERAGE_POWER = 1.5  # of a section's coverage, as evidence; nDCG@10 with 1, 1.5 and 2: .688, .701, .692
 VERB_WEIGHT = 0.25  # of an everyday verb that a section holds, beside a word of what is asked about
@@ -95,16 +95,8 @@ class KeywordResult:
     ranking: Ranking
     words: tuple[str, ...]
     """The question's words as BM25 reads them, each once, in its order."""
-    coverage: float
-    """Which share of the question, by the rarity of its words, the section that speaks of most covers, 0 to 1."""
-    known: float
-    """Which share of the question, likewise, is words that any section holds, 0 to 1 (`measure_known`)."""
-    together: float
-    """Which share of its pairs of words stand together in one of the first sections, 0 to 1 (`measure_together`)."""
-    form: QuestionForm
-    """What the question is made of."""
-    in_english: bool
-    """Whether it is read in no other language."""
+    signals: Signals
+    """What the question's own words say about an answer."""
 
 
 def rank_keyword(view: View, queries: Sequence[Query], profile: Profile) -> KeywordResult:
@@ -151,11 +143,13 @@ def rank_keyword(view: View, queries: Sequence[Query], profile: Profile) -> Keyw
     return KeywordResult(
         ranking=Ranking(Source.KEYWORD, "bm25", profile.keyword_weight, tuple(ranked)),
         words=tuple(dict.fromkeys(words[question])),
-        coverage=best,
-        known=measure_known(asked, terms, view.spellings),
-        together=measure_together(asked, [read[node_id] for node_id in first], languages),
-        form=form,
-        in_english=not languages,
+        signals=Signals(
+            coverage=best,
+            known=measure_known(asked, terms, view.spellings),
+            together=measure_together(asked, [read[node_id] for node_id in first], languages),
+            form=form,
+            in_english=not languages,
+        ),
     )
 
 
