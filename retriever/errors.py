@@ -27,7 +27,6 @@ RetrieverError                  what went wrong, and what to do about it; the co
 │   ├── UnfitModelError         it was seen not to do well what a stage asks, which is left out
 │   └── TaskTooLongError        the task is longer than the model reads
 ├── RerankerError               the cross-encoder cannot be loaded, reached or believed
-├── OutOfTimeError              the budget of a question has no time for a stage, which is skipped
 ├── ServingError                nothing can be served: the port is taken, or the address is not this machine's
 └── NotReadyError               the documents are still being indexed
 
@@ -253,10 +252,6 @@ class TaskTooLongError(LanguageModelError):
 
 class RerankerError(RetrieverError):
     """The cross-encoder cannot be loaded or reached, or gives unusable answers."""
-
-
-class OutOfTimeError(RetrieverError):
-    """The budget of a question has no time for a stage."""
 
 
 class ServingError(RetrieverError):

@@ -1,10 +1,8 @@
 """An open retriever: looks whether the folders changed, asks, and answers with what it knows of itself."""
 
 import contextlib
-import math
 import shlex
 import threading
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -25,7 +23,7 @@ from retriever.searching.open_index import OpenIndex
 from retriever.searching.queries import ExpandedQuery, correct_question, read_question
 from retriever.store.database import make_damage_error
 from retriever.store.files import Closing
-from retriever.trace import Deadline, Recorder
+from retriever.trace import Recorder
 from retriever.types import Answer, CitedSentence, IndexState, ShortAnswer, SimilarSections, StageName
 
 # A plain question that meets no changed file needs none of these, and loads none of them: see the functions.
@@ -56,8 +54,6 @@ class Retriever(Closing):
         self._watch = Watch(self._request)
         self._models = OpenModels(self._request)
         self._lock = threading.RLock()
-        self.clock = time.monotonic
-        """What the budget of a question is measured by."""
 
     def __repr__(self) -> str:
         return f"<Retriever of {self.store}{': closed' if self._is_closed else ''}>"
@@ -74,7 +70,7 @@ class Retriever(Closing):
             NoIndexError: nothing has been indexed here.
             IndexUnusableError: or one of its other kinds.
         """
-        request, recorder = AskRequest.of(question), self._begin()
+        request, recorder = AskRequest.of(question), Recorder()
         asked = read_question(request, recorder, corrects=not self.profile.exact)
         with self._use() as index, recorder.stage(StageName.REFRESH) as note:
             fresh = self._watch.refresh(index)
@@ -157,7 +153,7 @@ class Retriever(Closing):
         kind = "extractive" if quoted else self.profile.answer.kind
         seconds = self.profile.llm.seconds * ANSWER_SHARE
         models, is_asked_for = self._models, self.profile.use_llm
-        writer = AnswerWriter(kind, seconds, lambda: models.generator, self._begin(), is_asked_for=is_asked_for)
+        writer = AnswerWriter(kind, seconds, lambda: models.generator, Recorder(), is_asked_for=is_asked_for)
         plan = writer.prepare(AskRequest.of(question).question)
         pieces: tuple[Piece, ...] = ()
         shown = self.profile.top_k
@@ -252,10 +248,6 @@ class Retriever(Closing):
             if self._is_closed:
                 raise ClosedError(f"the retriever of {self.store} is closed; open another one")
             yield self._index
-
-    def _begin(self) -> Recorder:
-        """Return what records a question, whose budget begins now: the look at the folders is part of the wait."""
-        return Recorder(deadline=Deadline(self.profile.budget or math.inf, self.clock, self.clock()))
 
     def _renew(self, failure: SnapshotError, recorder: Recorder) -> None:
         """Make anew what is derived from the rows, and note it; raise the failure where that is not possible."""

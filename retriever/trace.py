@@ -1,51 +1,12 @@
-"""How an answer is made, noted while it is made; how long it may take, and which optional stages that leaves time for.
+"""How an answer is made, noted while it is made."""
 
-Looking for changed files, embedding the question, both searches, the tree, the fusion and building the hits always run.
-The time that they leave is for the optional stages: the expansion and the reranking. A deadline is no
-promise to the millisecond: a stage that has begun is not interrupted, except for a language model.
-"""
-
-import math
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
-from retriever.errors import OutOfTimeError
 from retriever.query import ExpansionReport
 from retriever.types import Degradation, Ranking, Signals, Stage, StageName, Trace
-
-# How long the stages take that always run after an optional one, in seconds: the first search of a process opens the
-# embedding model in 0.09 s and compares vectors, words and neighbors in less than that; building the hits takes 0.02 s.
-RESERVED_S: Mapping[StageName, float] = {
-    StageName.EXPAND: 0.25,
-    StageName.RERANK: 0.02,
-    StageName.READ: 0.0,
-    StageName.ANSWER: 0.0,
-}
-
-
-@dataclass(frozen=True)
-class Deadline:
-    """When the answer to one question is due."""
-
-    total_s: float = math.inf  # the time for the whole answer; infinite without a limit
-    clock: Callable[[], float] = time.monotonic
-    started: float = 0.0  # by the clock
-
-    def seconds_for(self, stage: StageName) -> float:
-        """Return how long an optional stage may take; infinite without a limit.
-
-        Raises:
-            OutOfTimeError: nothing is left for it.
-        """
-        left, reserved = self.started + self.total_s - self.clock(), RESERVED_S[stage]
-        if left > reserved:
-            return left - reserved
-        raise OutOfTimeError(
-            f"skipped, {1000 * max(left, 0):,.0f} ms of the budget of {1000 * self.total_s:,.0f} ms were left, "
-            f"and {1000 * reserved:,.0f} ms are needed"
-        )
 
 
 @dataclass(slots=True)
@@ -63,14 +24,13 @@ class Note:
 
 @dataclass(slots=True)
 class Recorder:
-    """Collects the stages of one search, and what of it was skipped or failed; knows how much time it has left."""
+    """Collects the stages of one search, and what of it was skipped or failed."""
 
     stages: list[Stage] = field(default_factory=list)
     rankings: list[Ranking] = field(default_factory=list)
     degraded: list[Degradation] = field(default_factory=list)
     signals: Signals = field(default_factory=lambda: Signals(0.0, 0.0, 0.0, "words"))
     expansion: ExpansionReport | None = None
-    deadline: Deadline = field(default_factory=Deadline)
     notes: list[str] = field(default_factory=list)  # what else was done that people should know
     order: tuple[str, ...] = ()  # the candidates in their last order
 

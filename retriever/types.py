@@ -292,7 +292,7 @@ class IndexState:
 
 
 class StageName(StrEnum):
-    """A part of a search, as the trace, the budget and the notes of an answer name it; in the order of the flow."""
+    """A part of a search, as the trace and the notes of an answer name it; in the order of the flow."""
 
     QUESTION = "question"
     REFRESH = "refresh"

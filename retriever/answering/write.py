@@ -16,7 +16,6 @@ from retriever.errors import (
     LanguageModelError,
     LanguageModelTimeoutError,
     NoGeneratorError,
-    OutOfTimeError,
     WrongAnswerError,
 )
 from retriever.served.task import (
@@ -174,7 +173,7 @@ class AnswerWriter:
     kind: str  # who writes, as `answer.kind` has it
     seconds: float  # the longest wait for it
     open_generator: "Callable[[], Generator]"
-    recorder: Recorder  # has the deadline for everything, the search included
+    recorder: Recorder
     is_asked_for: bool  # whether a server that is not there is a fault
     note: str = ""
 
@@ -183,8 +182,8 @@ class AnswerWriter:
         if self.kind == "extractive":
             return None
         try:
-            return plan_answer(question, self.open_generator(), self._seconds_left())
-        except (LanguageModelError, OutOfTimeError) as error:
+            return plan_answer(question, self.open_generator(), self.seconds)
+        except LanguageModelError as error:
             self._fail(error)
             return None
 
@@ -214,7 +213,7 @@ class AnswerWriter:
             if plan is not None and pieces and answer.verdict != "none":
                 try:
                     self._ask(checker, plan, pieces)
-                except (LanguageModelError, OutOfTimeError) as error:
+                except LanguageModelError as error:
                     kept = len(checker.kept)
                     self._fail(error, f"cut off after {pluralize(kept, 'sentence')}" if kept else "")
                 writer = self.open_generator().name if checker.kept else ""
@@ -233,20 +232,17 @@ class AnswerWriter:
         return ShortAnswer(answer, sentences, tuple(checker.dropped), writer, note.text)
 
     def _ask(self, checker: Checker, plan: AnswerPlan, pieces: "Sequence[Piece]") -> None:
-        """Let the model write into the checker; LanguageModelError where nothing of it holds, OutOfTimeError."""
+        """Let the model write into the checker; LanguageModelError where nothing of it holds."""
         generator = self.open_generator()
         checker.most = plan.sentences
-        task, checker.blocks = build_answer_task(checker.question, pieces, plan, self._seconds_left())
+        task, checker.blocks = build_answer_task(checker.question, pieces, plan, self.seconds)
         for item in generator.write(replace(task, on_text=checker.read)).sentences:
             checker.check(item)
         if not checker.kept:
             wrong = f" ({checker.dropped[0].reason})" if checker.dropped else ""
             raise WrongAnswerError(f"{generator.name} wrote nothing that stands in the lines that it cites{wrong}")
 
-    def _seconds_left(self) -> float:
-        return min(self.seconds, self.recorder.deadline.seconds_for(StageName.ANSWER))
-
-    def _fail(self, error: LanguageModelError | OutOfTimeError, but: str = "") -> None:
+    def _fail(self, error: LanguageModelError, but: str = "") -> None:
         # A user who has not asked for a model, and runs none, misses nothing.
         is_missed = self.is_asked_for or not isinstance(error, NoGeneratorError)
         self.note = but or ("quoted" if is_missed else "quoted from the documents")

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 
-from retriever.errors import LanguageModelError, OutOfTimeError, SnapshotError
+from retriever.errors import LanguageModelError, SnapshotError
 from retriever.expansion.prompt import MOST_TEXTS, build_expansion_task, choose_texts, plan_expansion
 from retriever.expansion.screening import count_rare_names, reason_to_skip, screen
 from retriever.places.view import View
@@ -59,7 +59,6 @@ class Expander:
         report = ExpansionReport("given")
         if expansion is None:
             try:
-                seconds = recorder.deadline.seconds_for(StageName.EXPAND)
                 abilities = self.generator.abilities or Abilities()
                 texts = choose_texts(self.settings.hyde, abilities)
                 if not (texts.rewordings or texts.passages):
@@ -67,13 +66,12 @@ class Expander:
                     recorder.notes.append(f"{what}: expansion is off for it; --hyde always forces it")
                     return Expansion(), ExpansionReport("skipped")
                 # More than the model can write in its seconds would be cut off, and worth nothing.
-                target = min(seconds, self.generator.stage_s)
-                planned = plan_expansion(texts, question, self.generator.speed or USUAL, target)
-                task = replace(build_expansion_task(question, planned), seconds=seconds)
-                written = self.generator.write(task)
-            except (OutOfTimeError, LanguageModelError) as error:
+                speed, seconds = self.generator.speed or USUAL, self.generator.stage_s
+                planned = plan_expansion(texts, question, speed, seconds)
+                written = self.generator.write(build_expansion_task(question, planned))
+            except LanguageModelError as error:
                 recorder.degrade(StageName.EXPAND, error)
-                return Expansion(), ExpansionReport("skipped" if isinstance(error, OutOfTimeError) else "failed")
+                return Expansion(), ExpansionReport("failed")
             expansion = written.expansion()
             if not abilities.intents:
                 expansion = replace(expansion, intent="")

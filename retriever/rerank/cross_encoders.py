@@ -3,8 +3,6 @@
 llama.cpp, vLLM, Infinity, Jina and Cohere speak that.
 """
 
-import math
-import time
 from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
@@ -15,7 +13,6 @@ import numpy.typing as npt
 from retriever.display.phrases import pluralize
 from retriever.embedding.encoder import bundled_tokens, readable
 from retriever.embedding.onnx import CrossEncoder, usable_cores
-from retriever.errors import RerankerError
 from retriever.rerank.stage import RerankInput, RerankOutput
 from retriever.served.server import ModelServer
 from retriever.settings.schema import Profile, RerankSettings
@@ -32,14 +29,9 @@ class OnnxReranker:
         """Take the settings that name the model, which is loaded when it is first needed."""
         self._model = CrossEncoder(Path(settings.model).expanduser(), usable_cores(), MAX_TOKENS)
 
-    def score(self, question: str, candidates: Sequence[RerankInput], seconds: float = math.inf) -> RerankOutput:
+    def score(self, question: str, candidates: Sequence[RerankInput]) -> RerankOutput:
         """Do as `Reranker.score`; EncoderError where the model cannot be used."""
-        deadline = time.monotonic() + seconds
-        logits = []
-        for candidate in candidates:
-            if time.monotonic() > deadline:
-                raise RerankerError("the time for reranking is over")
-            logits.append(self._model.score(question, candidate.joined))
+        logits = [self._model.score(question, candidate.joined) for candidate in candidates]
         return RerankOutput(squash(logits), pluralize(len(candidates), "candidate"), "cross-encoder, 0 to 1")
 
 
@@ -55,14 +47,14 @@ class EndpointReranker:
         """Take the profile that names the server, which is asked when it is first needed."""
         self._profile = profile
 
-    def score(self, question: str, candidates: Sequence[RerankInput], seconds: float = math.inf) -> RerankOutput:
+    def score(self, question: str, candidates: Sequence[RerankInput]) -> RerankOutput:
         """Do as `Reranker.score`; RerankerError where the server does not answer."""
         # llama.cpp refuses all texts for a single long one.
         tokens = bundled_tokens()
         asked = tokens.cut(readable(question), SENT_TOKENS // 2).text
         room = SENT_TOKENS - tokens.count([asked])[0]
         texts = [tokens.cut(readable(candidate.joined), room).text for candidate in candidates]
-        limits = self._server.limits(min(seconds, self._profile.llm.seconds * SERVER_SHARE))
+        limits = self._server.limits(self._profile.llm.seconds * SERVER_SHARE)
         scores = self._server.attempt(lambda: self._server.rank(asked, texts, limits))
         are_shares = all(0 <= score <= 1 for score in scores)  # those of llama.cpp are logits
         shown = tuple(scores) if are_shares else squash(scores)

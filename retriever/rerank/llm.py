@@ -74,7 +74,7 @@ class LlmReranker:
     generator: "Generator"
     is_forced: bool = True  # whether it ranks however well it was seen to do that
 
-    def score(self, question: str, candidates: Sequence[RerankInput], seconds: float = inf) -> RerankOutput:
+    def score(self, question: str, candidates: Sequence[RerankInput]) -> RerankOutput:
         """Do as `Reranker.score`; candidates that the model cannot read stay behind the others, in their order."""
         generator, shown = self.generator, candidates[:SMALL_READS]
         abilities = generator.abilities
@@ -85,8 +85,8 @@ class LlmReranker:
             raise kind(f"{generator.name} {why}: reranking is off for it; --rerank-kind llm forces it")
         if abilities is None or abilities.lists or not abilities.odds:
             is_poor = abilities is not None and not abilities.lists
-            return self.order(question, candidates, shown if is_poor else candidates, seconds)
-        judged = self.judge(question, shown, seconds)
+            return self.order(question, candidates, shown if is_poor else candidates)
+        judged = self.judge(question, shown)
         if not judged:
             raise RerankerError(f"{generator.name} has no time to judge {pluralize(len(shown), 'candidate')}")
         # How likely yes is differs from model to model, and small ones are not sure: candidates are compared with one
@@ -97,7 +97,7 @@ class LlmReranker:
         scores = (BEFORE * rank_value(rank) + (1 - BEFORE) * share for rank, share in enumerate(answers, start=1))
         return RerankOutput(tuple(scores), f"{_count(judged, candidates)}, each by itself", ODDS_SCALE)
 
-    def judge(self, question: str, shown: Sequence[RerankInput], seconds: float) -> Sequence[float]:
+    def judge(self, question: str, shown: Sequence[RerankInput], seconds: float = inf) -> Sequence[float]:
         """Return how likely each of the first candidates answers, by the odds of yes and no; empty without the time."""
         generator = self.generator
         speed = generator.speed or USUAL
@@ -114,7 +114,7 @@ class LlmReranker:
         return ()
 
     def order(
-        self, question: str, candidates: Sequence[RerankInput], shown: Sequence[RerankInput], seconds: float
+        self, question: str, candidates: Sequence[RerankInput], shown: Sequence[RerankInput], seconds: float = inf
     ) -> RerankOutput:
         """Return the values of the ranks that the model gives those of the shown ones that it can read."""
         generator, planned = self.generator, list[RerankInput]()

@@ -2,12 +2,12 @@
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
-from math import inf, log2
+from math import log2
 from typing import Protocol
 
 from pageindex.node import Node
 from retriever.display.phrases import pluralize
-from retriever.errors import EncoderError, LanguageModelError, OutOfTimeError, RerankerError, UnfitModelError
+from retriever.errors import EncoderError, LanguageModelError, RerankerError, UnfitModelError
 from retriever.expansion.screening import find_entities
 from retriever.lexical.tokens import tokenize
 from retriever.places.view import View
@@ -48,8 +48,8 @@ class RerankOutput:
 class Reranker(Protocol):
     """A question and candidates in, scores out."""
 
-    def score(self, question: str, candidates: Sequence[RerankInput], seconds: float = inf) -> RerankOutput:
-        """Score each candidate, which come best first; `seconds`: the longest wait, beside its own limits."""
+    def score(self, question: str, candidates: Sequence[RerankInput]) -> RerankOutput:
+        """Score each candidate, which come best first."""
 
 
 def rank_value(rank: int) -> float:
@@ -82,14 +82,9 @@ def rerank(
         return candidates
     try:
         inputs = build_inputs(view, pool, words, profile)
-        seconds = recorder.deadline.seconds_for(StageName.RERANK)
-        output = reranker.score(question, inputs, seconds)
+        output = reranker.score(question, inputs)
     except UnfitModelError as error:
         recorder.notes.append(str(error))
-        note.skip()
-        return candidates
-    except OutOfTimeError as error:
-        recorder.degrade(StageName.RERANK, error)
         note.skip()
         return candidates
     except (EncoderError, LanguageModelError, RerankerError) as error:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from pageindex.node import Node, NodeKind, Span
 from pageindex.units import MAX_TERM_WORDS, Unit, UnitKind
 from retriever.display.phrases import RELATIONS, find_highlights
-from retriever.errors import EncoderError, OutOfTimeError
+from retriever.errors import EncoderError
 from retriever.indexing.request import FolderAccess
 from retriever.lexical.properties import is_status, mark_property, tokenize_properties
 from retriever.lexical.tokens import remove_accents, tokenize, tokenize_unit
@@ -227,7 +227,7 @@ def read_units(
 
     For the verdict it reads the rewordings too that were searched with: they ask in words that documents use. It was
     taught English, and knows as much of other languages as their words have pieces of English ones. Where it knows too
-    little, has no time, or cannot be used, it says nothing, and the recorder why.
+    little, or cannot be used, it says nothing, and the recorder why.
     """
     with recorder.stage(StageName.READ) as note:
         known = reader.measure_known(question, in_english=recorder.signals.in_english)
@@ -238,11 +238,10 @@ def read_units(
             note.skip("a word alone asks nothing")
             return ()
         try:
-            recorder.deadline.seconds_for(StageName.READ)
             readings = reader.read(question, units)
             rewordings = recorder.expansion.rewordings if recorder.expansion else ()
             reworded = [reading for text in rewordings for reading in reader.read(text, units)]
-        except (EncoderError, OutOfTimeError) as error:
+        except EncoderError as error:
             recorder.degrade(StageName.READ, error)
             note.skip()
             return ()

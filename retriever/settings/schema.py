@@ -179,11 +179,6 @@ class Profile:
         4000, "How many tokens --context may have.", "--max-tokens"
     )
     refresh_max_files: CountOrNone = setting(50, "An ask re-indexes up to this many changed files before it answers.")
-    budget: Annotated[float, Bounds(0, 3600)] = setting(
-        0.0,
-        "The longest time for an answer, in seconds: what of expansion and reranking cannot finish is skipped; 0: no "
-        "limit.",
-    )
     vector_search: VectorChoice = setting(
         "exact",
         "exact: a scan of all vectors; chroma: ChromaDB's graph; hnsw: the same, as an index in PostgreSQL calls it.",

@@ -5,7 +5,7 @@ import pytest
 from retriever.errors import RerankerError
 from retriever.rerank.cross_encoders import SENT_TOKENS, EndpointReranker
 from retriever.rerank.stage import RerankInput
-from retriever.settings.schema import Profile, RerankSettings
+from retriever.settings.schema import LlmSettings, Profile, RerankSettings
 from tests.program import Cli
 from tests.real.scripted_server import (
     Fault,
@@ -20,9 +20,9 @@ QUESTION = "tomatoes in a wet summer"
 SHOWN = [RerankInput("A > B", text) for text in ("the longest", "another", "one")]
 
 
-def opened(ollama: ScriptedServer, **changes: object) -> EndpointReranker:
+def opened(ollama: ScriptedServer, seconds: float = 30.0, **changes: object) -> EndpointReranker:
     settings = RerankSettings(**{"kind": "endpoint", "model": "small", "url": ollama.v1, **changes})  # type: ignore[arg-type] # the tests' own names
-    return EndpointReranker(Profile(rerank=settings))
+    return EndpointReranker(Profile(rerank=settings, llm=LlmSettings(seconds=seconds)))
 
 
 def test_all_candidates_are_asked_in_one_request(ollama: ScriptedServer) -> None:
@@ -65,7 +65,7 @@ def test_every_fault_leaves_the_list_as_it_is_and_is_named(ollama: ScriptedServe
     fault, message = FAULTS[name]
     ollama.rank = lambda asked: fault
     with pytest.raises(RerankerError, match=message):
-        opened(ollama).score(QUESTION, SHOWN, 0.3)
+        opened(ollama, seconds=0.9).score(QUESTION, SHOWN)
     answer = shelf.ask(QUESTION, rerank={"kind": "endpoint", "url": ollama.v1}, llm={"seconds": 0.9})
     assert found(answer) == found(shelf.ask(QUESTION))
     (reason,) = map(str, answer.degraded)

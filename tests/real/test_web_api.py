@@ -103,7 +103,7 @@ def test_the_question_is_shown_before_the_search_has_ended(index: Path, ollama: 
         return rank_words(asked)
 
     ollama.rank = rank_late
-    settings = ("--rerank-kind", "endpoint", "--rerank-url", ollama.v1, "--llm-seconds", "90", "--budget", "60")
+    settings = ("--rerank-kind", "endpoint", "--rerank-url", ollama.v1, "--llm-seconds", "90")
     with served(index, "--web", *settings) as server:
         server.wait_until_ready()
         with httpx.stream("GET", server.url, params={"question": QUESTION}, timeout=30) as response:
