@@ -16,7 +16,6 @@ from retriever.types import StageName
 # A plain question needs none of these, and loads none of them.
 if TYPE_CHECKING:
     from retriever.embedding.onnx import PassageReader
-    from retriever.expansion.expand import Expander
     from retriever.rerank.stage import Reranker
     from retriever.served.generator import Generator
 
@@ -68,13 +67,6 @@ class OpenModels:
         from retriever.served.generator import Generator
 
         return Generator(self._profile.llm, allow_remote=self._profile.allow_remote)
-
-    @cached_property
-    def expander(self) -> "Expander":
-        """What writes the question in other words."""
-        from retriever.expansion.expand import Expander
-
-        return Expander(self._profile, self.generator)
 
     @cached_property
     def reader(self) -> "PassageReader | None":

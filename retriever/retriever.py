@@ -85,8 +85,10 @@ class Retriever(Closing):
                 asked = follow(correct_question(asked, view), request.conversation, view, recorder)
         # What writes other words is not even imported for a question that has none: pydantic alone takes 50 ms.
         if expands:
+            from retriever.expansion.expand import expand
+
             # Other threads ask while the model writes.
-            asked = self._models.expander.expand(asked, request.expansion, self.view, recorder)
+            asked = expand(asked, request.expansion, self.view, self.profile, self._models.generator, recorder)
         with self._use() as index:
             for attempt in range(ATTEMPTS):
                 own = recorder.copy()

@@ -92,8 +92,10 @@ class WrittenExpansion(BaseModel):
     queries: Texts = []
     intent: Text = Field(default="", json_schema_extra={"enum": list(INTENTS)})
 
-    def expansion(self) -> Expansion:
-        return Expansion(tuple(self.queries), tuple(self.hyde), self.intent.upper())
+    def expansion(self, *, has_intent: bool = True) -> Expansion:
+        """Return it with no more than was asked for; without the intent of a model that does not see it."""
+        rewordings, passages = self.queries[: MOST_TEXTS.rewordings], self.hyde[: MOST_TEXTS.passages]
+        return Expansion(tuple(rewordings), tuple(passages), self.intent.upper() if has_intent else "")
 
 
 @lru_cache(maxsize=32)
