@@ -14,7 +14,7 @@ from functools import cache
 from itertools import takewhile
 from pathlib import Path
 
-from retriever.lexical.languages import count_function_words
+from retriever.lexical.languages import detect_question
 from retriever.lexical.spelling import LONGEST, SHORTEST, Spellings
 from retriever.lexical.tokens import remove_accents
 from retriever.query import Correction
@@ -93,7 +93,8 @@ def _find_meant(
     word = remove_accents(lower)
     if len(word) < SHORTEST or spellings.holds(lower):
         return ""
-    languages = guess_languages(question, documents)
+    # Of the question, all where nothing says which, and of the documents.
+    languages = {*detect_question(question, LISTED), *documents}.intersection(LISTED)
     is_word = is_english(word) or any(is_common(word, name) for name in languages)
     # A word with accents is none of documents in English.
     if is_word or not (lower.isascii() or documents):
@@ -115,13 +116,3 @@ def is_common(word: str, language: str) -> bool:
 def _read_common(language: str) -> str:
     """Return the common words of a language, each on a line; the first line is empty."""
     return gzip.decompress((COMMON / f"{language}.txt.gz").read_bytes()).decode("ascii")
-
-
-def guess_languages(question: str, documents: Sequence[str]) -> tuple[str, ...]:
-    """Return the languages of `LISTED` that a word of the question may be in: all where nothing says which.
-
-    Its own function words say the language of a question; it may be in those of the documents as well.
-    """
-    votes = count_function_words(question, ("english", *LISTED))
-    most = max(votes.values())
-    return tuple(name for name in LISTED if not most or votes[name] == most or name in documents)
