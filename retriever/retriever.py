@@ -152,10 +152,10 @@ class Retriever(Closing):
         """
         from retriever.answering.write import AnswerWriter
 
-        kind = "extractive" if quoted else self.profile.answer.kind
+        is_quoted = quoted or self.profile.answer.kind == "extractive"
+        generator = None if is_quoted else self._models.generator
         seconds = self.profile.llm.seconds * ANSWER_SHARE
-        models, is_asked_for = self._models, self.profile.use_llm
-        writer = AnswerWriter(kind, seconds, lambda: models.generator, Recorder(), is_asked_for=is_asked_for)
+        writer = AnswerWriter(generator, seconds, Recorder(), is_asked_for=self.profile.use_llm)
         plan = writer.prepare(AskRequest.of(question).question)
         pieces: tuple[Piece, ...] = ()
         shown = self.profile.top_k

@@ -170,19 +170,18 @@ class Checker:
 class AnswerWriter:
     """Writes one short answer: `prepare` before the search, which gets room for what the model can read; `write`."""
 
-    kind: str  # who writes, as `answer.kind` has it
+    generator: "Generator | None"  # none where the documents are quoted
     seconds: float  # the longest wait for it
-    open_generator: "Callable[[], Generator]"
     recorder: Recorder
     is_asked_for: bool  # whether a server that is not there is a fault
     note: str = ""
 
     def prepare(self, question: str) -> AnswerPlan | None:
         """Return what the model can do; None where it is not to write, or cannot."""
-        if self.kind == "extractive":
+        if self.generator is None:
             return None
         try:
-            return plan_answer(question, self.open_generator(), self.seconds)
+            return plan_answer(question, self.generator, self.seconds)
         except LanguageModelError as error:
             self._fail(error)
             return None
@@ -210,13 +209,13 @@ class AnswerWriter:
         checker = Checker(question, languages, tell)
         writer = ""
         with self.recorder.stage(StageName.ANSWER) as note:
-            if plan is not None and pieces and answer.verdict != "none":
+            if self.generator and plan and pieces and answer.verdict != "none":
                 try:
-                    self._ask(checker, plan, pieces)
+                    self._ask(self.generator, checker, plan, pieces)
                 except LanguageModelError as error:
                     kept = len(checker.kept)
                     self._fail(error, f"cut off after {pluralize(kept, 'sentence')}" if kept else "")
-                writer = self.open_generator().name if checker.kept else ""
+                writer = self.generator.name if checker.kept else ""
             sentences = tuple(checker.kept)
             if not sentences and answer.verdict != "none":
                 sentences = choose_sentences(answer.hits, question)
@@ -231,9 +230,8 @@ class AnswerWriter:
         )
         return ShortAnswer(answer, sentences, tuple(checker.dropped), writer, note.text)
 
-    def _ask(self, checker: Checker, plan: AnswerPlan, pieces: "Sequence[Piece]") -> None:
+    def _ask(self, generator: "Generator", checker: Checker, plan: AnswerPlan, pieces: "Sequence[Piece]") -> None:
         """Let the model write into the checker; LanguageModelError where nothing of it holds."""
-        generator = self.open_generator()
         checker.most = plan.sentences
         task, checker.blocks = build_answer_task(checker.question, pieces, plan, self.seconds)
         for item in generator.write(replace(task, on_text=checker.read)).sentences:
