@@ -1,7 +1,6 @@
 """Addresses of databases; connections, by the statements that are written for SQLite; errors, with what to do."""
 
 import contextlib
-import re
 import select
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -37,7 +36,7 @@ FORM = "postgresql://USER@HOST/DATABASE"
 
 @dataclass(frozen=True, slots=True)
 class DatabaseUrl:
-    """`postgresql://user@host/database?schema=team&role=sales`, as libpq reads it, without its password."""
+    """`postgresql://user@host/database?schema=team`, otherwise as libpq reads it, without its password."""
 
     text: str
     password: str | None = field(default=None, repr=False, compare=False)
@@ -55,12 +54,7 @@ class DatabaseUrl:
     def dsn(self) -> str:
         """What libpq is given."""
         place, _, query = self.text.partition("?")
-        given = dict(parse_qsl(query))
-        kept = {name: value for name, value in given.items() if name not in ("schema", "role")}
-        if role := given.get("role"):
-            # As the connection begins: there is no moment without it, and RESET ROLE comes back to it.
-            escaped = re.sub(r"([\\\s])", r"\\\1", role)
-            kept["options"] = f"{kept.get('options', '')} -crole={escaped}".strip()
+        kept = {name: value for name, value in parse_qsl(query) if name != "schema"}
         return f"{place}?{urlencode(kept, quote_via=quote)}" if kept else place
 
 

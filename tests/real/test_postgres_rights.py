@@ -43,7 +43,7 @@ class Shared:
     docs: Path
 
     def seen_by(self, role: str) -> str:
-        return f"{self.index}?role={role}"
+        return f"{self.index}?options=-crole={role}"
 
 
 @pytest.fixture(scope="module")
@@ -65,7 +65,7 @@ def shared(postgres_server: Server, tmp_path_factory: pytest.TempPathFactory) ->
         index_folders([docs / "open"], alone)
         assert grant_folders(read_url(index), "sales", ["open"]) == (str(docs / "open"),)
         assert grant_folders(read_url(index), "legal", [str(docs / "secret")]) == (str(docs / "secret"),)
-        yield Shared(index, f"{alone}&role=boss", docs)
+        yield Shared(index, f"{alone}&options=-crole=boss", docs)
         execute(index, *(f"DROP OWNED BY {role}; DROP ROLE {role}" for role in ROLES))
 
 
@@ -185,10 +185,14 @@ def test_members_of_a_role_see_what_it_may(shared: Shared) -> None:
     with open_retriever(index=shared.seen_by("clerk")) as retriever:
         assert retriever.search("Zyxworth").hits[0].node_id == "secret:merger.md#merger"
     web = shared.index.replace("owner@", "web@")
-    with open_retriever(index=f"{web}?role=legal") as retriever:
+    with open_retriever(index=f"{web}?options=-crole=legal") as retriever:
         assert retriever.search("Zyxworth").hits
-    unknown = f"{web}?role=no", 'role "no" does not exist'
-    for address, said in ((web, "may not do that"), (f"{web}?role=boss", "permission denied to set role"), unknown):
+    unknown = f"{web}?options=-crole=no", 'role "no" does not exist'
+    for address, said in (
+        (web, "may not do that"),
+        (f"{web}?options=-crole=boss", "permission denied to set role"),
+        unknown,
+    ):
         with pytest.raises(StorageError, match=said), open_retriever(index=address) as retriever:
             retriever.search("Zyxworth")
     execute(shared.index, "REVOKE legal FROM clerk", "REVOKE legal FROM web")
