@@ -38,7 +38,7 @@ from retriever.embedding.vectors import VectorIndex
 from retriever.lexical.bm25 import LexicalIndex
 from retriever.lexical.tokens import tokenize
 from retriever.settings.schema import Profile
-from retriever.store.files import Manifest
+from retriever.store.files import list_snapshots
 from retriever.types import Answer
 
 ROOT = Path(__file__).parents[1]
@@ -69,8 +69,8 @@ class Scene:
 
     @property
     def chroma(self) -> Path:
-        """The vectors of the first snapshot."""
-        return self.index / "snapshot-1" / "chroma"
+        """The vectors of the only snapshot."""
+        return list_snapshots(self.index)[0] / "chroma"
 
 
 @click.command()
@@ -265,11 +265,10 @@ class Parts:
     """What a search cannot do without, called one after the other."""
 
     def __init__(self, index: Path, scene: Scene) -> None:
-        copy = shutil.copytree(
-            index / "snapshot-1" / "chroma", scene.place / "parts"
-        )  # one client for a folder and process
-        self._vectors = VectorIndex(copy, scene.encoder.fingerprint, Manifest.read(copy).snapshot)
-        self._lexical = LexicalIndex.open(index / "snapshot-1" / "lexical")
+        (snapshot,) = list_snapshots(index)
+        copy = shutil.copytree(snapshot / "chroma", scene.place / "parts")  # one client for a folder and process
+        self._vectors = VectorIndex(copy, scene.encoder.fingerprint)
+        self._lexical = LexicalIndex.open(snapshot / "lexical")
         self._encoder = scene.encoder
 
     def search(self, question: str) -> None:

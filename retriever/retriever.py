@@ -94,7 +94,7 @@ class Retriever(Closing):
                 own = recorder.copy()
                 try:
                     with index.view() as view:
-                        if not view.number:
+                        if not view.state.snapshot:
                             hint = CommandHint(f"index FOLDER --index {shlex.quote(str(self.store))}")
                             raise NoIndexError(f"the index {self.store} is not finished", hint=hint)
                         corrected = correct_question(asked, view)
@@ -123,7 +123,7 @@ class Retriever(Closing):
         for _ in range(ATTEMPTS):
             answer = self.search(question, max(self.profile.top_k, least))
             with self.view() as view:
-                if view.number == answer.index.snapshot:  # else the index has changed since the search
+                if view.state.snapshot == answer.index.snapshot:  # else the index has changed since the search
                     sections = gather_sections(view, answer, self.access)
                     context = build_context(sections, answer.verdict, most, load_token_counter())
                     return AnswerInContext(answer, context)

@@ -268,7 +268,8 @@ class IndexState:
     """The index's folder."""
     folders: tuple[str, ...]
     """The indexed folders, absolute."""
-    snapshot: int
+    snapshot: str
+    """Another one after each change."""
     documents: int
     sections: int
     """Nodes that have lines of their own: what can be cited."""

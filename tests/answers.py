@@ -20,7 +20,7 @@ HIT = Hit(
     verbatim=("Send an email:", "    tasks.add_task(send, address)"),
 )  # fmt: skip
 
-STATE = IndexState(path="/index", folders=("/docs",), snapshot=7, documents=155, sections=1203, chunks=3204)
+STATE = IndexState(path="/index", folders=("/docs",), snapshot="7", documents=155, sections=1203, chunks=3204)
 
 TRACE = Trace(
     stages=(Stage(StageName.SEMANTIC, 4.25, "40 chunks of 23 sections"), Stage(StageName.KEYWORD, 1.5, "100 sections")),

@@ -55,7 +55,7 @@ def _changed(shelf: Shelf) -> None:
 
 def _without_snapshot(shelf: Shelf) -> None:
     shelf.update()
-    (shelf.index / "snapshot-1" / "manifest.json").unlink()
+    (shelf.snapshot / "manifest.json").unlink()
 
 
 def _damaged(shelf: Shelf) -> None:

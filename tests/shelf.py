@@ -202,8 +202,11 @@ class Shelf:
         files = [path for path in self.index.rglob("*") if path.is_file()]
         return [path.relative_to(self.index).as_posix() for path in files if sought in path.read_bytes()]
 
-    def snapshots(self) -> list[str]:
-        return sorted(path.name for path in self.index.glob("snapshot-*"))
+    @property
+    def snapshot(self) -> Path:
+        """The only one."""
+        (folder,) = self.index.glob("snapshot-*")
+        return folder
 
 
 def found(answer: Answer) -> list[tuple[str, float]]:

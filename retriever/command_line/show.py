@@ -156,7 +156,7 @@ def list_facts(status: "Status", index: str | None, *, is_verbose: bool) -> "Ite
     if status.foreign_share:
         share = f"{status.foreign_share:.0%} of the text is not in English"
         yield "", f"{share}; to find it by meaning: {format_refresh_command(state, index)} --encoder-model multilingual"
-    yield "size", f"{format_size(status.size_bytes)}, snapshot {state.snapshot}"
+    yield "size", format_size(status.size_bytes)
     if status.changed_files:
         changed = pluralize(len(status.changed_files), "file")
         yield "freshness", f"{changed} changed; run: {format_refresh_command(state, index)}"

@@ -4,7 +4,7 @@ An exact scan takes 3 ms a question at 20,000 vectors of 384 numbers, 30 ms at 2
 by one writer, then only read:
 
     chroma.sqlite3, UUID/    ChromaDB's own
-    manifest.json            ours, written last: which snapshot the vectors are of, how many, and sizes of files
+    manifest.json            ours, written last: how many vectors, and sizes of files
 
 Neither the current folder nor the environment configures it, and it opens no folder that is not whole.
 """
@@ -172,16 +172,14 @@ def open_client(folder: Path) -> "Iterator[Client]":
 class VectorIndex:
     """The open folder: read-only for the caller, safe to share between threads, not to be used after a fork."""
 
-    def __init__(self, folder: Path, fingerprint: str, snapshot: str) -> None:
+    def __init__(self, folder: Path, fingerprint: str) -> None:
         """Open it and load the vectors: 20 ms at 5,000, 70 ms at 20,000, 260 ms at 100,000.
 
         Raises:
-            SnapshotError: it is damaged, read-only, or of another snapshot or encoder.
+            SnapshotError: it is damaged, read-only, or of another encoder.
         """
         self._folder = folder
         self._manifest = manifest = Manifest.read(folder)
-        if manifest.snapshot != snapshot:
-            raise SnapshotError(f"{folder}: the vectors are of another snapshot; index the documents again")
         manifest.check(folder)  # ChromaDB would take a missing file for no vectors
         if any(path.exists() and not os.access(path, os.W_OK) for path in (folder, folder / DATABASE_NAME)):
             raise SnapshotError(f"{folder} is read-only, and ChromaDB writes to what it opens")
@@ -221,20 +219,19 @@ def check_count(collection: "Collection", manifest: Manifest, folder: Path) -> N
         raise SnapshotError(f"{folder}: {count} vectors instead of {manifest.count}; index the documents again")
 
 
-def write_vectors(folder: Path, fingerprint: str, snapshot: str, keys: Sequence[int], load: LoadVectors) -> None:
+def write_vectors(folder: Path, fingerprint: str, keys: Sequence[int], load: LoadVectors) -> None:
     """Make a folder of the vectors of these chunks: 0.35 ms a vector.
 
     Args:
         folder: it is not there yet; one that an error leaves opens as nothing.
         fingerprint: of the encoder.
-        snapshot: whose chunks they are.
         keys: of all the chunks; each stands for one vector for ever.
         load: gives the vectors of some of them.
 
     Raises:
         StorageError: it cannot be written.
     """
-    manifest = Manifest(snapshot, len(keys))
+    manifest = Manifest(len(keys))
     with writing_to(folder):
         folder.mkdir(mode=0o700, parents=True)
     with chroma_errors(folder, writing=True):

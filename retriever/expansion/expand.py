@@ -79,7 +79,7 @@ def look_into_index(question: str, profile: Profile, open_view: OpenView) -> tup
     """Return why the question is searched as it is, or ""; and its rare names."""
     try:
         with open_view() as view:
-            if not view.number:
+            if not view.state.snapshot:
                 return "the index is not finished", ()
             names = count_rare_names(question, view)
             return reason_to_skip(question, names, view) if profile.hyde == "auto" else "", tuple(names)

@@ -102,7 +102,7 @@ class IndexReport:
     skipped: tuple[tuple[str, str], ...]
     """Files that could not be read, and why."""
     seconds: float
-    snapshot: int
+    snapshot: str
     model: str = ""
     """Why the multilingual model was chosen, in words; empty where it was not."""
 

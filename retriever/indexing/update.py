@@ -112,7 +112,7 @@ def update_index(
             embedded = embed_pending(connection, encoder, progress, request.store)
         if request.with_chroma:
             derived.update_graph(connection, progress)
-        derived.remove_old(reading.snapshot_number(connection))
+        derived.remove_old(reading.snapshot(connection))
         return replace(make_report(connection, request, changes, embedded, started), model=reason)
 
 
@@ -141,7 +141,7 @@ def make_report(
         embedded=embedded,
         skipped=reading.skipped(connection),
         seconds=time.perf_counter() - started,
-        snapshot=reading.snapshot_number(connection),
+        snapshot=reading.snapshot(connection),
     )
 
 

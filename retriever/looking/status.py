@@ -109,7 +109,7 @@ def describe_state(store: Store, view: View, freshness: Freshness) -> IndexState
     return IndexState(
         path=str(store),
         folders=folders,
-        snapshot=view.number,
+        snapshot=view.state.snapshot,
         documents=counts.documents,
         sections=counts.sections,
         chunks=counts.chunks,

@@ -35,7 +35,7 @@ class Background:
     common: float  # the mean of all their cosines, as the encoder gives them: what all texts have in common
     best: float  # the median of their best, related as by `relate`; documents about one of the fields do not move it
     deviation: float  # the standard deviation of all of them, likewise, above 0
-    centre: Sequence[float] = ()  # (d,) the mean of the chunks' vectors, where that is known
+    centre: Sequence[float]  # (d,) the mean of the chunks' vectors
 
     def z_score(self, cosine: float) -> float:
         """Return how far a related cosine is above `best`, in deviations."""
@@ -47,8 +47,6 @@ class Background:
         The unrelated questions are English: texts in a script of their own are nearer to one another, whatever they are
         about. Half of it counts: the other half may be their topic.
         """
-        if not self.centre:
-            return 0.0
         nearness = float(question @ np.asarray(self.centre, np.float32))
         return SHIFT * (nearness - self.common) / (1 - self.common)
 
@@ -62,7 +60,7 @@ class Cosines:
     squares: float  # the sum of all their squares
     fingerprint: str  # of the encoder
     chunks: int
-    sums: Sequence[float] = ()  # (d,) of the chunks' vectors; an index of an earlier version has none
+    sums: Sequence[float]  # (d,) of the chunks' vectors
 
 
 def read_background(connection: Connection, fingerprint: str) -> Background | None:
@@ -86,7 +84,7 @@ def renew_background(connection: Connection, encoder: Encoder | None) -> None:
         old, fingerprint = known.get(folder), encoder.fingerprint
         # Scores are relative to it, and an index that grew has the scores of one that is made at once.
         is_near = old is not None and count > EXACT_UP_TO and count / DRIFT <= old.chunks <= count * DRIFT
-        if old and old.fingerprint == fingerprint and old.sums and is_near:
+        if old and old.fingerprint == fingerprint and is_near:
             continue
         questions = load_unrelated(connection, encoder)
         writing.set_meta(connection, "unrelated", json.dumps([fingerprint, questions.astype("<f4").tobytes().hex()]))
@@ -127,16 +125,16 @@ def measure_cosines(questions: FloatMatrix, chunks: FloatMatrix, fingerprint: st
 
 def add_cosines(parts: "Sequence[Cosines]") -> Background | None:
     """Return the background of all of these, which are of one encoder; None without chunks or deviation."""
-    chunks = sum(part.chunks for part in parts)
-    if not chunks:
+    parts = [part for part in parts if part.chunks]
+    if not parts:
         return None
+    chunks = sum(part.chunks for part in parts)
     mean, square = (
         sum(values) / (len(UNRELATED_QUESTIONS) * chunks)
         for values in ((part.total for part in parts), (part.squares for part in parts))
     )
     deviation = max(0.0, square - mean**2) ** 0.5
-    sums = [part.sums for part in parts if part.chunks]
-    best = median(max(rows) for rows in zip(*(part.best for part in parts if part.chunks), strict=True))
+    best = median(max(rows) for rows in zip(*(part.best for part in parts), strict=True))
     if not round(deviation, 6):
         return None
     # Six digits: the same on machines that sum in another order.
@@ -144,5 +142,5 @@ def add_cosines(parts: "Sequence[Cosines]") -> Background | None:
         common=round(mean, 6),
         best=round((best - mean) / (1 - mean), 6),
         deviation=round(deviation / (1 - mean), 6),
-        centre=(np.sum(sums, axis=0) / chunks).tolist() if all(sums) else (),
+        centre=(np.sum([part.sums for part in parts], axis=0) / chunks).tolist(),
     )

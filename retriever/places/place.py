@@ -39,8 +39,8 @@ class Derived(ABC):
     @abstractmethod
     def build(
         self, connection: Connection, difference: Difference | None = None, progress: Progress = NO_PROGRESS
-    ) -> int:
-        """Derive the next state from the rows and put it in force; return its number.
+    ) -> str:
+        """Derive the next state from the rows and put it in force; return its snapshot's name.
 
         Args:
             connection: in the transaction that names the state.
@@ -56,7 +56,7 @@ class Derived(ABC):
         """Bring the graph of near vectors to the state in force, outside of a transaction."""
         return
 
-    def remove_old(self, current: int) -> None:
+    def remove_old(self, current: str) -> None:
         """Remove the states before the current one; who reads one keeps it open."""
         return
 
@@ -117,14 +117,13 @@ class Store(ABC):
     def explain_errors(self) -> AbstractContextManager[None]:
         """Turn the errors of the engine into those of this program."""
 
-    def renew_derived(self, wait_s: float = 0.0) -> int:
-        """Derive everything anew from the rows, for which nothing is embedded; return the number of the new state."""
+    def renew_derived(self, wait_s: float = 0.0) -> None:
+        """Derive everything anew from the rows, for which nothing is embedded."""
         derived = self.derived()
         with self.write(wait_s) as connection:
             with transaction(connection):
-                number = derived.build(connection)
-            derived.remove_old(number)
-        return number
+                snapshot = derived.build(connection)
+            derived.remove_old(snapshot)
 
     def identify(self) -> object:
         """Return the identity of the open index, which changes when another takes its place; None where none can."""

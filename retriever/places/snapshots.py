@@ -2,14 +2,14 @@
 
 A snapshot is a folder that is derived from index.sqlite and never changed once it is in force:
 
-    snapshot-17/lexical/         BM25, always
-    snapshot-17/spellings/       words as they are written, to correct typos by
-    snapshot-17/manifest.json    sizes of the files of these two, and how many sections they have
-    snapshot-17/chroma/          ChromaDB, with a manifest of its own that names the snapshot whose vectors these are
+    snapshot-9f2c61d04be7a835/lexical/         BM25, always
+    snapshot-9f2c61d04be7a835/spellings/       words as they are written, to correct typos by
+    snapshot-9f2c61d04be7a835/manifest.json    sizes of the files of these two
+    snapshot-9f2c61d04be7a835/chroma/          ChromaDB, with a manifest of its own
 
-snapshot-17/ is made beside snapshot-16/, from it or from scratch; the transaction that holds the new documents names
-the new snapshot. Whatever dies in between leaves snapshot-16 in force. An update that a question waits for leaves
-ChromaDB out: searches do without it, and the next `index` makes it anew.
+A snapshot is made beside the one in force, from it or from scratch; the transaction that holds the new documents names
+the new one. Whatever dies in between leaves the old one in force. An update that a question waits for leaves ChromaDB
+out: searches do without it, and the next `index` makes it anew.
 """
 
 import os
@@ -35,14 +35,13 @@ from retriever.settings.schema import APPROXIMATE, VectorChoice
 from retriever.store import reading, text_vectors, writing
 from retriever.store.database import Connection
 from retriever.store.files import (
+    SNAPSHOT_DIGITS,
     Manifest,
     list_snapshots,
-    next_snapshot,
     settle,
     sync,
     writing_to,
 )
-from retriever.store.reading import StoredState
 from retriever.store.text_vectors import NearText
 from retriever.types import FloatMatrix
 
@@ -52,30 +51,18 @@ CHROMA = "chroma"  # the folder in a snapshot
 class Snapshot:
     """An open snapshot, which can be read to the end when a writer removes it meanwhile.
 
-    The folder of another snapshot under its name is told by the `snapshot_id`. Raises SnapshotError when it is not
-    there, not whole, or was not made by this version.
+    Raises SnapshotError when it is not there, not whole, or was not made by this version.
     """
 
-    def __init__(self, index: Path, state: StoredState) -> None:
-        folder = locate_snapshot(index, state.number)
-        manifest = Manifest.read(folder)
-        if manifest.snapshot != state.snapshot_id:
-            raise SnapshotError(f"{folder} is not what index.sqlite names")
-        manifest.check(folder)
+    def __init__(self, index: Path, name: str) -> None:
+        folder = locate_snapshot(index, name)
+        Manifest.read(folder).check(folder)
         self.lexical = LexicalIndex.open(folder / "lexical")
         self.spellings = Spellings.open(folder / "spellings")
 
 
-def locate_snapshot(index: Path, number: int) -> Path:
-    return index / f"snapshot-{number}"
-
-
-def has_chroma(index: Path, state: StoredState) -> bool:
-    """Return whether the snapshot's ChromaDB exists and is of no older snapshot, without opening it."""
-    try:
-        return Manifest.read(locate_snapshot(index, state.number) / CHROMA).snapshot == state.snapshot_id
-    except SnapshotError:
-        return False
+def locate_snapshot(index: Path, name: str) -> Path:
+    return index / f"snapshot-{name}"
 
 
 class DerivedFiles(Derived):
@@ -87,22 +74,21 @@ class DerivedFiles(Derived):
     def is_whole(self, connection: Connection) -> bool:
         """Return whether the snapshot in force can be opened."""
         try:
-            Snapshot(self._folder, reading.read_state(connection))
+            Snapshot(self._folder, reading.snapshot(connection))
         except SnapshotError:
             return False
         return True
 
     def build(
         self, connection: Connection, difference: Difference | None = None, progress: Progress = NO_PROGRESS
-    ) -> int:
+    ) -> str:
         """Make the next snapshot, out of the one in force where that is whole."""
-        current, older = reading.snapshot_number(connection), None
-        number = max(current + 1, next_snapshot(self._folder))  # a name that nothing has
-        folder = locate_snapshot(self._folder, number)
+        name, older = token_hex(SNAPSHOT_DIGITS // 2), None
+        folder = locate_snapshot(self._folder, name)
         with writing_to(folder):
             folder.mkdir(mode=0o700)
         if difference and self.is_whole(connection):
-            older = locate_snapshot(self._folder, current)
+            older = locate_snapshot(self._folder, reading.snapshot(connection))
         else:
             difference = Difference((), list(reading.prefixes(connection)))
         texts = read_texts(connection, difference.documents)
@@ -113,20 +99,18 @@ class DerivedFiles(Derived):
         tokens = tokenize_texts(texts, progress)
         del texts, written  # as large as the documents, and what is made of the tokens is larger
         build_lexical(folder / "lexical", tokens, older and older / "lexical", difference.removed)
-        snapshot_id = token_hex(16)
-        Manifest(snapshot_id).write(folder)
+        Manifest().write(folder)
         settle(folder)
-        writing.set_meta(connection, "snapshot", str(number))
-        writing.set_meta(connection, "snapshot_id", snapshot_id)
-        return number
+        writing.set_meta(connection, "snapshot", name)
+        return name
 
     def update_graph(self, connection: Connection, progress: Progress = NO_PROGRESS) -> None:
         """Write ChromaDB's folder of the snapshot in force."""
         state = reading.read_state(connection)
-        place = locate_snapshot(self._folder, state.number)
+        place = locate_snapshot(self._folder, state.snapshot)
         if not state.fingerprint or state.embedded_share < 1:  # it would lack the ones to come
             return
-        if not place.is_dir() or has_chroma(self._folder, state):
+        if not place.is_dir() or (place / CHROMA).exists():
             return
         keys = text_vectors.distinct_keys(connection, state.fingerprint)
         load = partial(text_vectors.chunk_vectors, connection, state.fingerprint)
@@ -137,14 +121,12 @@ class DerivedFiles(Derived):
             TemporaryDirectory(prefix=f"{CHROMA}.draft-", dir=place, ignore_cleanup_errors=True) as name,
         ):
             draft = Path(name, CHROMA)
-            write_vectors(draft, state.fingerprint, state.snapshot_id, keys, load)
-            if (place / CHROMA).exists():
-                shutil.rmtree(place / CHROMA)  # which follows no link
+            write_vectors(draft, state.fingerprint, keys, load)
             draft.rename(place / CHROMA)
             sync(place)
         progress.finish("ordering")
 
-    def remove_old(self, current: int) -> None:
+    def remove_old(self, current: str) -> None:
         """Remove every snapshot but the current one: a reader's files stay open, and on Windows in their place."""
         for older in list_snapshots(self._folder):
             if older != locate_snapshot(self._folder, current):
@@ -153,12 +135,12 @@ class DerivedFiles(Derived):
     def examine(self, connection: Connection) -> Iterator[tuple[str, SnapshotError | None]]:
         """Compare the snapshot in force with its manifests and with the rows."""
         state = reading.read_state(connection)
-        chroma = locate_snapshot(self._folder, state.number) / CHROMA
+        chroma = locate_snapshot(self._folder, state.snapshot) / CHROMA
         try:
-            found, wanted = len(Snapshot(self._folder, state).lexical), reading.counts(connection).sections
+            found, wanted = len(Snapshot(self._folder, state.snapshot).lexical), reading.counts(connection).sections
             yield "words", SnapshotError(f"the words are of {found:,} of {wanted:,}") if found != wanted else None
             if chroma.exists() and os.access(chroma, os.W_OK):  # ChromaDB writes to what it opens
-                VectorIndex(chroma, state.fingerprint, state.snapshot_id).close()
+                VectorIndex(chroma, state.fingerprint).close()
                 yield "vectors in ChromaDB", None
         except SnapshotError as error:
             yield "files", error
@@ -182,9 +164,8 @@ class FolderView(View):
     def find_nearest(self, vector: FloatMatrix, limit: int, how: VectorChoice) -> list[NearText]:
         """Return the nearest texts, by a scan of all vectors or by ChromaDB; SnapshotError where that fails."""
         # Of a part, a graph would find too few: those that lie on the way to others are left out.
-        asks_chroma = how in APPROXIMATE and self.part is None and self.state.embedded_share == 1
-        # It may have the vectors of an older state, or none.
-        asks_chroma = asks_chroma and has_chroma(self.folder, self.state)
+        is_whole = self.part is None and self.state.embedded_share == 1
+        asks_chroma = how in APPROXIMATE and is_whole and self._chroma_folder.exists()
         search: VectorIndex | ExactIndex = self._chroma if asks_chroma else self.scan
         nearest = search.search(vector, limit)
         query = text_vectors.NEAR_TEXTS % reading.GIVEN
@@ -204,12 +185,15 @@ class FolderView(View):
     def _snapshot(self) -> Snapshot:
         if self.whole is not None:
             return self.whole._snapshot
-        return Snapshot(self.folder, self.state)
+        return Snapshot(self.folder, self.state.snapshot)
+
+    @property
+    def _chroma_folder(self) -> Path:
+        return locate_snapshot(self.folder, self.state.snapshot) / CHROMA
 
     @cached_property
     def _chroma(self) -> VectorIndex:
-        folder = locate_snapshot(self.folder, self.state.number) / CHROMA
-        return VectorIndex(folder, self.state.fingerprint, self.state.snapshot_id)
+        return VectorIndex(self._chroma_folder, self.state.fingerprint)
 
     def close(self) -> None:
         """Close ChromaDB."""

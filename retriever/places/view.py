@@ -165,11 +165,6 @@ class View(ABC):
     part: Part | None = None
     """What of the index may be found; None for all of it."""
 
-    @property
-    def number(self) -> int:
-        """The snapshot in force; 0 before the first."""
-        return self.state.number
-
     def within(self, part: Part) -> Self:
         """Return a part of this state."""
         return replace(self, whole=self, part=part)

@@ -118,11 +118,11 @@ class DerivedTables(Derived):
 
     def is_whole(self, connection: Connection) -> bool:
         """Return whether the postings were made once: they change with their rows."""
-        return reading.snapshot_number(connection) > 0
+        return bool(reading.snapshot(connection))
 
     def build(
         self, connection: Connection, difference: Difference | None = None, progress: Progress = NO_PROGRESS
-    ) -> int:
+    ) -> str:
         """Write the words of new documents; those of documents that are gone went with their rows."""
         if difference is None or not self.is_whole(connection):
             documents = list(reading.prefixes(connection))
@@ -132,10 +132,10 @@ class DerivedTables(Derived):
             documents = list(difference.documents)
         for start in range(0, len(documents), DOCUMENTS_AT_ONCE):
             write_words(connection, documents[start : start + DOCUMENTS_AT_ONCE], progress)
-        # Never the number of another state: what other processes keep of one, they keep by it.
-        (number,) = connection.execute("SELECT CAST(CAST(pg_current_xact_id() AS text) AS bigint)").fetchone()
-        writing.set_meta(connection, "snapshot", str(number))
-        return int(number)
+        # Never the name of another state: what other processes keep of one, they keep by it.
+        name: str = connection.execute("SELECT CAST(pg_current_xact_id() AS text)").fetchone()[0]
+        writing.set_meta(connection, "snapshot", name)
+        return name
 
     def examine(self, connection: Connection) -> Iterator[tuple[str, SnapshotError | None]]:
         """Compare how many sections the words are of with the rows."""

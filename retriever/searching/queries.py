@@ -125,7 +125,7 @@ def correct_question(asked: ExpandedQuery, view: "View") -> ExpandedQuery:
 
     Its filters are not in it any more: a tag is meant as it is written. Of today and yesterday the documents know days.
     """
-    if not asked.corrects or not view.number:
+    if not asked.corrects or not view.state.snapshot:
         return asked
     question, days = asked.question, []
     recent = find_recent_day(question, view.lexical.detect_question(question), date.today())

@@ -144,12 +144,13 @@ LOGS = tuple(f"{FILE_NAME}{ending}" for ending in ("-wal", "-shm", "-journal"))
 INDEX_FILES = frozenset({FILE_NAME, *LOGS, LOCK_NAME})
 MANIFEST_NAME = "manifest.json"
 MAX_MANIFEST_BYTES = 1_000_000  # some 20 files, a name and a number each
+SNAPSHOT_DIGITS = 16  # hexadecimal ones, by chance, in the name of a snapshot
 SNAPSHOT_PARTS = frozenset({MANIFEST_NAME, "lexical", "spellings", "chroma"})
 
 
 def list_snapshots(index: Path) -> list[Path]:
-    """Return the snapshots in an index's folder, oldest first."""
-    return [folder for _, folder in _list_numbered(index) if _is_snapshot(folder)]
+    """Return the snapshots in an index's folder; a copy that somebody made has another name."""
+    return [folder for folder in index.glob(f"snapshot-{'[0-9a-f]' * SNAPSHOT_DIGITS}") if _is_snapshot(folder)]
 
 
 def require_own(index: Path) -> None:
@@ -173,17 +174,6 @@ def remove_files(index: Path) -> None:
             (index / name).unlink()
     if not any(index.iterdir()):
         index.rmdir()
-
-
-def next_snapshot(index: Path) -> int:
-    """Return a number above those of all snapshots in a folder, whoever made them."""
-    return 1 + max((number for number, _ in _list_numbered(index)), default=0)
-
-
-def _list_numbered(index: Path) -> list[tuple[int, Path]]:
-    """Return the number and the path of all that has the name of a snapshot, which a copy may not have."""
-    found = [(path.name.removeprefix("snapshot-"), path) for path in index.glob("snapshot-*")]
-    return sorted((int(number), path) for number, path in found if number.isdecimal())
 
 
 def _is_snapshot(folder: Path) -> bool:
@@ -234,7 +224,6 @@ def writer_lock(index: Path, wait_s: float) -> Iterator[None]:
 class Manifest:
     """What a derived folder holds, and the sizes of the files in its parts: written last, when it is whole."""
 
-    snapshot: str  # the id of the snapshot; of vectors, that whose chunks these are
     count: int = 0  # how many vectors
     files: dict[str, int] = field(default_factory=dict)  # sizes in bytes, by path in the folder
 

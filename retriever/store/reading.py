@@ -121,10 +121,8 @@ def select(connection: Connection, query: str, values: Iterable[int | str], *bef
 class StoredState:
     """What is in force: two states that are equal have the same rows for everybody who sees the same folders."""
 
-    number: int
-    """The snapshot in force; 0 before the first."""
-    snapshot_id: str
-    """What identifies the folder of the snapshot; empty without one."""
+    snapshot: str
+    """The snapshot in force; empty before the first."""
     fingerprint: str
     """Of the encoder; empty without vectors."""
     embedded_share: float
@@ -139,7 +137,7 @@ def read_state(connection: Connection) -> StoredState:
     """Read what is in force; for a whole index with one statement."""
     rows = connection.execute(
         "SELECT key, value, 0 AS place FROM meta"
-        " WHERE key IN ('snapshot', 'snapshot_id', 'fingerprint', 'index_config')"
+        " WHERE key IN ('snapshot', 'fingerprint', 'index_config')"
         " UNION ALL SELECT 'pending', CAST(count(*) AS text), 0 FROM pending"
         " UNION ALL SELECT 'skipped', CAST(count(*) AS text), 0 FROM skipped"
         " UNION ALL SELECT 'folder', path, folder_key FROM folders ORDER BY place"
@@ -152,8 +150,7 @@ def read_state(connection: Connection) -> StoredState:
         texts = int(connection.execute("SELECT count(DISTINCT text_hash) FROM chunks").fetchone()[0])
         share = max(0.0, 1 - pending / texts) if texts else 0.0
     folders = tuple(path for name, path, _ in rows if name == "folder")
-    number, snapshot_id = int(known.get("snapshot", 0)), known.get("snapshot_id", "")
-    return StoredState(number, snapshot_id, fingerprint, share, folders, int(known["skipped"]))
+    return StoredState(known.get("snapshot", ""), fingerprint, share, folders, int(known["skipped"]))
 
 
 def meta(connection: Connection, key: str) -> str | None:
@@ -168,9 +165,9 @@ def sample_texts(connection: Connection) -> Iterator[str]:
     return (text for (text,) in islice(rows, None, None, step))
 
 
-def snapshot_number(connection: Connection) -> int:
-    """Return the number of the snapshot in force; 0 before the first."""
-    return int(meta(connection, "snapshot") or 0)
+def snapshot(connection: Connection) -> str:
+    """Return the snapshot in force; empty before the first."""
+    return meta(connection, "snapshot") or ""
 
 
 def index_settings(connection: Connection) -> dict[str, object]:

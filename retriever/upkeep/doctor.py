@@ -227,7 +227,7 @@ def examine_rows(connection: Connection) -> Iterator[Finding]:
 
 def examine_derived(connection: Connection, index: Store, repair: str) -> Iterator[Finding]:
     """Compare what is derived from the rows with them; `repair` is what to do about what is damaged."""
-    if not reading.snapshot_number(connection):
+    if not reading.snapshot(connection):
         cure = CommandHint("index FOLDER").render()
         yield Finding("index", "snapshot", "problem", "the first indexing has not finished", cure)
         return
@@ -265,15 +265,15 @@ def repair_index(store: Store, progress: Progress | None = None, encoder: Encode
     try:
         with store.read() as connection:
             stored = {folder.path for folder in reading.folders(connection)}
-            is_finished = bool(reading.snapshot_number(connection))
+            is_finished = bool(reading.snapshot(connection))
             found = store.derived().examine(connection)
             is_broken = any(error for _, error in found)
     except NoIndexError:  # a first indexing was killed before it made the tables
         return
     if is_finished:
         if is_broken:
-            number = store.renew_derived(WAIT_FOR_WRITER_S)
-            yield f"snapshot {number} was made anew from the database; nothing was embedded"
+            store.renew_derived(WAIT_FOR_WRITER_S)
+            yield "the snapshot was made anew from the database; nothing was embedded"
         return
     named = read_named_folders(store)
     if not stored <= set(named) or not named:  # what this user has not named is not looked at

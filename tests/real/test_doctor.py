@@ -153,7 +153,7 @@ def test_an_interrupted_repair_goes_on_the_next_time(
     assert problems(examined(shelf))
     assert problems(examined(shelf, repair=True)) == []
     assert shelf.encoder.encoded == 5
-    assert len(shelf.snapshots()) == 1
+    assert shelf.snapshot
     assert_same_answers(shelf, good)
 
 
@@ -161,20 +161,20 @@ def test_an_interrupted_repair_goes_on_the_next_time(
     "part", ["manifest.json", "lexical/weights.npy", "chroma/chroma.sqlite3", "chroma/manifest.json"]
 )
 def test_a_broken_generation_is_made_anew_without_embedding(shelf: Shelf, good: Shelf, part: str) -> None:
-    file = shelf.index / "snapshot-1" / part
+    file = shelf.snapshot / part
     os.truncate(file, file.stat().st_size // 2)
     assert any("run: " in item.cure for item in examined(shelf).findings if item.level == "problem")
     repaired = examined(shelf, repair=True)
-    assert repaired.repairs == ("snapshot 2 was made anew from the database; nothing was embedded",)
+    assert repaired.repairs == ("the snapshot was made anew from the database; nothing was embedded",)
     assert (problems(repaired), notes(repaired)) == ([], {})
     assert shelf.encoder.encoded == 0
-    assert shelf.snapshots() == ["snapshot-2"]
+    assert not file.exists()
     assert_same_answers(shelf, good)
 
 
 def test_an_index_in_use_is_looked_at_and_not_repaired(shelf: Shelf, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("retriever.upkeep.doctor.WAIT_FOR_WRITER_S", 0.1)
-    (shelf.index / "snapshot-1" / "manifest.json").unlink()
+    (shelf.snapshot / "manifest.json").unlink()
     with writer_lock(shelf.index, 0), pytest.raises(IndexLockedError, match="another process is writing"):
         examined(shelf, repair=True)
 
@@ -205,7 +205,7 @@ def test_an_earlier_format_is_made_again(shelf: Shelf, good: Shelf) -> None:
 
 def test_the_command_exits_with_1_for_problems_only(shelf: Shelf, cli: Cli) -> None:
     assert "PROBLEM" not in cli("doctor", "--index", shelf.index).out
-    (shelf.index / "snapshot-1" / "manifest.json").unlink()
+    (shelf.snapshot / "manifest.json").unlink()
     content = json.loads(cli("doctor", "--index", shelf.index, "--json", code=ExitCode.ERROR).out)
     assert content["problems"] == 1
     assert {"area", "name", "level", "says", "cure"} == content["findings"][0].keys()

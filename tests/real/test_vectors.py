@@ -15,7 +15,7 @@ from retriever.errors import SnapshotError
 from retriever.types import FloatMatrix
 from tests.damage import A_FOLDER, damage
 
-ENCODER, SNAPSHOT = "0123456789abcdef", "17"
+ENCODER = "0123456789abcdef"
 
 
 def vectors(keys: Sequence[int], dimension: int = 64) -> FloatMatrix:
@@ -30,13 +30,13 @@ def vectors(keys: Sequence[int], dimension: int = 64) -> FloatMatrix:
 
 def write(folder: Path, keys: Sequence[int]) -> None:
     nodes = [f"docs/a.md#part-{key}" for key in keys]
-    write_vectors(folder, ENCODER, SNAPSHOT, keys, lambda some: (some, nodes[: len(some)], vectors(some)))
+    write_vectors(folder, ENCODER, keys, lambda some: (some, nodes[: len(some)], vectors(some)))
 
 
 @contextmanager
 def opened(folder: Path) -> Iterator[VectorIndex]:
-    VectorIndex(folder, ENCODER, SNAPSHOT).close()  # opening changes files: it has to work again
-    with closing(VectorIndex(folder, ENCODER, SNAPSHOT)) as index:
+    VectorIndex(folder, ENCODER).close()  # opening changes files: it has to work again
+    with closing(VectorIndex(folder, ENCODER)) as index:
         yield index
 
 
@@ -68,7 +68,7 @@ def test_the_nearest_by_cosine_come_first_and_ties_by_key(tmp_path: Path, search
     if search == "exact":
         found = ExactIndex(keys, matrix).search(question, 100)
     else:
-        write_vectors(tmp_path / "chroma", ENCODER, SNAPSHOT, keys, lambda _: (keys, ["n"] * 6, matrix))
+        write_vectors(tmp_path / "chroma", ENCODER, keys, lambda _: (keys, ["n"] * 6, matrix))
         with opened(tmp_path / "chroma") as index:
             found = index.search(question, 100)
     assert found == [5, 6, 10, 7, 8, 9]
@@ -94,10 +94,8 @@ def test_a_damaged_folder_is_noticed_on_opening(made: Path, tmp_path: Path, name
 
 
 def test_another_collection_or_folder_is_refused(made: Path, tmp_path: Path) -> None:
-    with pytest.raises(SnapshotError, match="of another snapshot"):
-        VectorIndex(made, ENCODER, "another-snapshot")
     with pytest.raises(SnapshotError, match="index the documents again"):
-        VectorIndex(made, "another-encoder", SNAPSHOT)
+        VectorIndex(made, "another-encoder")
     with pytest.raises(SnapshotError, match="not a whole folder"):
-        VectorIndex(tmp_path / "missing", ENCODER, SNAPSHOT)
+        VectorIndex(tmp_path / "missing", ENCODER)
     assert not (tmp_path / "missing").exists()
