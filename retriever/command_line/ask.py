@@ -65,7 +65,6 @@ PEERS = {
 @options.no_llm
 @options.output
 @options.conversation
-@options.fail_on_none
 def ask(
     console: Console,
     scope: Scope,
@@ -78,7 +77,6 @@ def ask(
     explain: bool,
     context: bool,
     everywhere: bool,
-    fail_on_none: bool,
 ) -> ExitCode:
     """Answer QUESTION with the sections of the indexed documents that hold the answer, each cited as file:first-last.
 
@@ -111,9 +109,7 @@ def ask(
             console.note(f"not asked: {error}")
         else:
             note_pending(answers[-1], one.index, console)
-    if not answers:
-        return ExitCode.ERROR
-    return ExitCode.NO_ANSWER if fail_on_none and all(answer.verdict == "none" for answer in answers) else ExitCode.OK
+    return ExitCode.OK if answers else ExitCode.ERROR
 
 
 def answer_early(printer: Printer, request: AskRequest, retriever: "Retriever") -> None:
@@ -181,7 +177,6 @@ def check_words(words: Sequence[str], console: Console) -> None:
 @options.conversation
 @options.no_llm
 @options.output
-@options.fail_on_none
 def answer(
     console: Console,
     scope: Scope,
@@ -189,8 +184,6 @@ def answer(
     output: Output,
     words: tuple[str, ...],
     conversation: tuple[str, ...],
-    *,
-    fail_on_none: bool,
 ) -> ExitCode:
     """Answer QUESTION in a few sentences, each cited as file:first-last, and with the sections that they are from.
 
@@ -212,4 +205,4 @@ def answer(
     printer.show(short.answer, short)
     if short.answer.verdict != "none":
         console.note(short.note, dim=True)
-    return ExitCode.NO_ANSWER if fail_on_none and short.answer.verdict == "none" else ExitCode.OK
+    return ExitCode.OK

@@ -28,7 +28,6 @@ class ExitCode(IntEnum):
     OK = 0
     ERROR = 1  # something went wrong; standard error says what, and what to do
     USAGE = 2  # the command line, a setting or the question is wrong
-    NO_ANSWER = 3  # no section answers the question, and `--fail-on-none` was given
     INTERRUPTED = 130  # by Ctrl-C; 128 + SIGINT, as a shell says it
 
 
@@ -74,7 +73,6 @@ conversation = click.option(
     help="An earlier question, which this one may follow. Repeatable, oldest first.",
 )
 folders = click.argument("docs", nargs=-1, required=True, metavar="DOCS...", shell_complete=complete_path)
-fail_on_none = click.option("--fail-on-none", is_flag=True, help="Exit with 3 when no section answers.")
 
 
 profile = click.option(

@@ -147,18 +147,12 @@ def test_a_mistyped_command_is_asked_about_at_a_terminal(tmp_path: Path, answer:
     assert in_terminal(command("indx", "/tmp"), tmp_path, variables, typed=typed)[0] == code
 
 
-def test_nothing_found_is_no_error_unless_asked(library: Sample, cli: Cli) -> None:
+def test_nothing_found_is_no_error(library: Sample, cli: Cli) -> None:
     library.answers = [answer()]
     assert json.loads(cli("--json", "q").out)["hits"] == []
-    out, err = cli("--fail-on-none", "q", code=3)
+    out, err = cli("q")
     assert out == ""
     assert err.startswith("nothing found: try other words")
-    library.answers = [answer(HIT, verdict="none")]
-    cli("--fail-on-none", "q", code=3)
-    cli("answer", "--fail-on-none", "q", code=3)
-    cli("q")
-    library.answers = [answer(HIT, verdict="weak")]
-    cli("--fail-on-none", "q")
 
 
 def test_results_and_remarks_are_apart(library: Sample, cli: Cli) -> None:
