@@ -13,7 +13,7 @@ from retriever.command_line.console import Console
 from retriever.command_line.options import ExitCode, Opening
 from retriever.command_line.output import Output
 from retriever.display.json import dump
-from retriever.display.phrases import format_age, format_size, pluralize
+from retriever.display.phrases import format_age, pluralize
 from retriever.errors import CommandHint, RetrieverError, UsageError
 from retriever.looking.indexes import drop_index, find_named, list_indexes
 from retriever.settings.layers import DEFAULT_PROFILE
@@ -124,9 +124,11 @@ def indexes(console: Console, output: Output, drop: tuple[str, ...], *, yes: boo
 
 def describe_index(item: "ListedIndex") -> Iterator[str]:
     """Yield the line of an index, and its folders below it."""
+    from rich import filesize
+
     facts = [pluralize(item.documents, "file")]
     if item.updated:
-        facts += [format_size(item.size_bytes), f"indexed {format_age(time.time() - item.updated)}"]
+        facts += [filesize.decimal(item.size_bytes), f"indexed {format_age(time.time() - item.updated)}"]
     yield f"{item.name}  {' | '.join(facts)}"
     yield from (f"    {folder}{'  (not there)' if folder in item.missing else ''}" for folder in item.folders)
     if item.trouble:

@@ -10,13 +10,14 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 import click
+from rich import filesize
 
 from retriever.command_line import options
 from retriever.command_line.console import Console, shorten_citation
 from retriever.command_line.options import ExitCode, Opening
 from retriever.command_line.output import Output, print_line, print_text
 from retriever.display.json import dump_node
-from retriever.display.phrases import CITATION_STATES, format_refresh_command, format_size, pluralize
+from retriever.display.phrases import CITATION_STATES, format_refresh_command, pluralize
 from retriever.looking.indexes import find_holder
 from retriever.looking.references import refuse_two_files
 from retriever.settings.layers import load_profile, profile_names, profile_summary
@@ -156,7 +157,7 @@ def list_facts(status: "Status", index: str | None, *, is_verbose: bool) -> "Ite
     if status.foreign_share:
         share = f"{status.foreign_share:.0%} of the text is not in English"
         yield "", f"{share}; to find it by meaning: {format_refresh_command(state, index)} --encoder-model multilingual"
-    yield "size", format_size(status.size_bytes)
+    yield "size", filesize.decimal(status.size_bytes)
     if status.changed_files:
         changed = pluralize(len(status.changed_files), "file")
         yield "freshness", f"{changed} changed; run: {format_refresh_command(state, index)}"

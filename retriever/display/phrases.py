@@ -115,18 +115,6 @@ def pluralize(number: int, noun: str, several: str = "") -> str:
     return f"{number:,} {noun if number == 1 else several or f'{noun}s'}"
 
 
-def format_size(number: int) -> str:
-    """Format bytes for people, in powers of 1000: `22.9 MB`."""
-    if number < 1000:
-        return f"{number} bytes"
-    amount = float(number)
-    for unit in ("kB", "MB", "GB"):
-        amount /= 1000
-        if amount < 1000:
-            return f"{amount:.1f} {unit}"
-    return f"{amount / 1000:.1f} TB"
-
-
 def describe_share(share: float) -> str:
     """Return `37 % of the text`, rounded down: all of it is 100 %, and nothing else."""
     return f"{math.floor(100 * share)} % of the text"

@@ -2,7 +2,6 @@
 
 import json
 import re
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,7 @@ from retriever.serving.pool import ServedIndex
 from retriever.serving.web.app import make_web_app
 from retriever.types import ShortAnswer
 from tests.program import Cli
-from tests.real.scripted_server import Asked, ScriptedServer, rank_words
+from tests.real.scripted_server import Asked, ScriptedServer
 from tests.real.served import index_pages, indexed, served
 from tests.real.web_documents import DOT, PAGES, write_pictures
 
@@ -93,30 +92,6 @@ def test_no_language_model_is_asked_while_somebody_types(index: Path, ollama: Sc
     assert page.text.startswith('<main id="results"')
     assert ">Stamps</a>" in page.text
     assert ollama.requests == []
-
-
-def test_the_question_is_shown_before_the_search_has_ended(index: Path, ollama: ScriptedServer) -> None:
-    head_is_here = threading.Event()
-
-    def rank_late(asked: Asked) -> object:
-        assert head_is_here.wait(10)
-        return rank_words(asked)
-
-    ollama.rank = rank_late
-    settings = ("--rerank-kind", "endpoint", "--rerank-url", ollama.v1, "--llm-seconds", "90")
-    with served(index, "--web", *settings) as server:
-        server.wait_until_ready()
-        with httpx.stream("GET", server.url, params={"question": QUESTION}, timeout=30) as response:
-            pieces = response.iter_text()
-            head = next(pieces)
-            assert f'value="{QUESTION}"' in head
-            assert "<main" not in head
-            head_is_here.set()
-            rest = "".join(pieces)
-    assert len(ollama.of_kind("rank")) == 1
-    assert rest.startswith('<div id="page"')
-    assert ">Stamps</a>" in rest
-    assert "<form" not in rest, "the question is sent once"
 
 
 def test_a_section_that_went_after_the_search_is_quoted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

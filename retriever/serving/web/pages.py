@@ -13,6 +13,7 @@ from typing import Any
 
 from markupsafe import Markup
 from pydantic import Field
+from rich import filesize
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response, StreamingResponse
@@ -26,7 +27,6 @@ from retriever.errors import (
     NotReadyError,
     ParametersError,
     QuestionError,
-    RetrieverError,
     ScopeError,
     UnknownReferenceError,
     UsageError,
@@ -118,6 +118,7 @@ class Pages:
         self._templates.globals.update(
             phrases=phrases,
             pluralize=phrases.pluralize,
+            format_size=filesize.decimal,
             link_editor=link_editor,
             program=name_program().rpartition(os.sep)[2],  # others may read it
             profile=library.profile,
@@ -140,18 +141,15 @@ class Pages:
         return known[1]
 
     def ask(self, request: Request) -> Response:
-        """Return the page of a question, whose beginning comes before the search; or the page without a question.
-
-        What only a search meets is said in the page; any other RetrieverError is raised at once.
-        """
+        """Return the page of a question, with the lines that answer it; or the page without a question."""
         visit = read_query(request, Visit)
         if not visit.question.strip():
             return HTMLResponse(self._home(visit))
         begun = time.perf_counter()
         retriever = self._open(visit.profile)
-        with retriever.view() as view:
-            self._read_outline(view)  # what the form offers
-        return send_pieces(self._quote(request, retriever, visit, begun))
+        short = retriever.answer(visit.request, quoted=True)
+        shown = self._show_answer(retriever, short.answer, visit, begun, short.sentences)
+        return HTMLResponse(self._render("answer.html", visit, **shown))
 
     def list_typed(self, request: Request) -> Response:
         """Return the list of what is found for a question that may not be whole yet; the rest of the page stays."""
@@ -162,16 +160,6 @@ class Pages:
         answer = retriever.search(replace(visit.request, is_typing=True))
         marked = partial(highlight, words=frozenset(answer.matched_words))
         return HTMLResponse(self._render("typed.html", visit, answer=answer, highlight=marked))
-
-    def _quote(self, request: Request, retriever: Retriever, visit: Visit, begun: float) -> Iterator[str]:
-        """Yield the question, then the answer with lines of the documents, for that takes no time; or what failed."""
-        yield self._render("top.html", visit, title=visit.question)
-        try:
-            short = retriever.answer(visit.request, quoted=True)
-            shown = self._show_answer(retriever, short.answer, visit, begun, short.sentences)
-            yield self._render("answer.html", visit, is_begun=True, **shown)
-        except RetrieverError as error:
-            yield self.failure(request, error, is_begun=True)
 
     def answer(self, request: Request) -> Response:
         """Return the answer that a language model writes: each sentence is sent as soon as it is checked."""
@@ -190,7 +178,9 @@ class Pages:
             raise AssertionError("the sections come before the sentences")
         shown = self._show_answer(retriever, answer, visit, begun)
         context = self._context(visit, sentences=iter(events.get, None), written=written, **shown)
-        return send_pieces(self._templates.get_template("answer.html").generate(context))
+        # It is sent in pieces, which proxies pass on as they come.
+        page = self._templates.get_template("answer.html").generate(context)
+        return StreamingResponse(page, media_type="text/html", headers={"X-Accel-Buffering": "no"})
 
     def _show_answer(
         self,
@@ -297,8 +287,8 @@ class Pages:
         content, media_type = read_picture(folders.get(given.folder, ""), given.file, retriever.access)
         return Response(content, media_type=media_type, headers=PICTURE_HEADERS)
 
-    def failure(self, request: Request, error: Exception, *, is_begun: bool = False) -> str:
-        """Make the page that says what went wrong, and what to do; or what follows the beginning of another page.
+    def failure(self, request: Request, error: Exception) -> str:
+        """Make the page that says what went wrong, and what to do.
 
         During the first indexing it shows how far that is, and the page that was asked for replaces it by itself.
         """
@@ -307,20 +297,14 @@ class Pages:
             return self._render("waiting.html", visit, title="Reading", last=self._library.progress)
         message, status = explain_error(error)
         near = error.near if isinstance(error, UnknownReferenceError) else ()
-        shown = {"message": message, "status": status, "near": near, "is_begun": is_begun}
-        return self._render("failure.html", visit, title="Error", **shown)
+        return self._render("failure.html", visit, title="Error", message=message, status=status, near=near)
 
     def _render(self, template: str, visit: Visit, **values: Any) -> str:  # noqa: ANN401 - the template's own
         return self._templates.get_template(template).render(self._context(visit, **values))
 
     def _context(self, visit: Visit, **values: Any) -> dict[str, Any]:  # noqa: ANN401 - as above
         choices = self._outline[1].choices if self._outline else Choices()
-        return {"visit": visit, "choices": choices, "title": "", "tree": [], "is_begun": False, **values}
-
-
-def send_pieces(pieces: Iterator[str]) -> Response:
-    """Return a page that is sent in pieces, which proxies pass on as they come."""
-    return StreamingResponse(pieces, media_type="text/html", headers={"X-Accel-Buffering": "no"})
+        return {"visit": visit, "choices": choices, "title": "", "tree": [], **values}
 
 
 def explain_error(error: Exception) -> tuple[str, int]:
