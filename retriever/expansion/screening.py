@@ -9,16 +9,16 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from itertools import compress
 
-from pageindex.text import find_sentences
 from retriever.display.phrases import pluralize
 from retriever.embedding.encoder import checked_rows
 from retriever.errors import EncoderError
 from retriever.lexical.tokens import count_words, tokenize
 from retriever.places.background import load_unrelated
 from retriever.places.view import View
-from retriever.query import Dropped, Expansion, ExpansionReport, Query
+from retriever.query import Dropped, Expansion, Query
 from retriever.searching.queries import EncodedQueries
 from retriever.searching.question_words import cut_words, read_form
+from retriever.text import cut
 from retriever.trace import Recorder
 from retriever.types import StageName
 
@@ -27,7 +27,6 @@ MAX_TEXT_CHARS = 420  # of a text that is searched with: three or four sentences
 # What is shorter is not expanded: a few words name a thing, which the documents name too.
 QUESTION_MAX_WORDS = 2  # of a proper question: `how does caching work?` is expanded
 LOOKUP_MAX_WORDS = 5
-MIN_CHARS = 10
 
 _QUOTED = re.compile(r"`([^`\n]{1,200})`|\"([^\"\n]{1,200})\"|“([^”\n]{1,200})”|(?<!\w)'([^'\n]{1,200})'(?!\w)")
 _WORD = re.compile(r"[^\s,;`\"“”]{1,200}")
@@ -60,12 +59,7 @@ def find_exact_names(text: str) -> tuple[str, ...]:
 
 def count_rare_names(question: str, view: View) -> dict[str, int]:
     """Return the exact names that a few sections hold, and how many do; the product's own name says nothing."""
-    counts = {}
-    for name in find_exact_names(question):
-        tokens = tokenize(name)
-        found = [key for key, _ in view.lexical.search(tokens, 20)] if tokens else []
-        # The sections that hold all of its words; the sum of their rarities may differ from 1 in its last bits.
-        counts[name] = sum(share > 1 - 1e-9 for share in view.lexical.coverage(tokens, found))
+    counts = {name: len(view.lexical.find_holding(tokenize(name))) for name in find_exact_names(question)}
     return {name: count for name, count in counts.items() if 1 <= count < 20}
 
 
@@ -95,7 +89,7 @@ def reason_too_short(question: str) -> str:
     words, is_question = count_words(question), read_form(cut_words(question)) not in ("words", "function_words")
     if words <= (QUESTION_MAX_WORDS if is_question else LOOKUP_MAX_WORDS):
         return f"the question has {pluralize(words, 'word')}"
-    return f"the question has {len(question)} characters" if len(question) < MIN_CHARS else ""
+    return ""
 
 
 def find_entities(question: str) -> tuple[str, ...]:
@@ -122,7 +116,7 @@ QUESTION_MARKS = ("?", "\uff1f", "\u061f")
 def screen(question: str, expansion: Expansion, names: Collection[str] = ()) -> tuple[Expansion, tuple[Dropped, ...]]:
     """Return the expansion without the texts that no search should follow, and the dropped texts. Pure.
 
-    A text of more than `MAX_TEXT_CHARS` is cut at a sentence, a much longer one dropped.
+    A text of more than `MAX_TEXT_CHARS` is cut.
 
     Args:
         question: the question.
@@ -138,7 +132,6 @@ def screen(question: str, expansion: Expansion, names: Collection[str] = ()) -> 
         is_title = text[-1:].isalnum() and count_words(text) <= MAX_TITLE_WORDS
         checks = (
             (is_passage and expansion.intent == FACTUAL_INTENT, "a single fact is asked for"),
-            (len(text) > 10 * MAX_TEXT_CHARS, f"it has {len(text):,} characters"),
             (not any(map(str.isalnum, text)) or not words, "it says nothing"),
             (not all(name & set(words) for name in name_words), "it lost a name of the question"),
             (tuple(sorted(words)) in seen, "it repeats the question or another text"),
@@ -148,22 +141,14 @@ def screen(question: str, expansion: Expansion, names: Collection[str] = ()) -> 
         )
         seen.add(tuple(sorted(words)))
         reason = next((reason for is_wrong, reason in checks if is_wrong), "")
+        shown = cut(text, MAX_TEXT_CHARS)
         if reason:
-            dropped.append(Dropped(kind, cut_at_sentence(text, MAX_TEXT_CHARS), reason))
+            dropped.append(Dropped(kind, shown, reason))
         else:
-            kept.append((kind, cut_at_sentence(text, MAX_TEXT_CHARS)))
+            kept.append((kind, shown))
     rewordings = tuple(text for kind, text in kept if kind == "rewording")
     passages = tuple(text for kind, text in kept if kind == "passage")
     return replace(expansion, rewordings=rewordings, passages=passages), tuple(dropped)
-
-
-def cut_at_sentence(text: str, max_chars: int) -> str:
-    """Return the text up to the last sentence that ends within `max_chars`; without one, up to the last word."""
-    if len(text) <= max_chars:
-        return text
-    head = text[:max_chars]
-    end = max((end for _, end in find_sentences(text) if end <= max_chars), default=0)
-    return head[:end] if end else (head.rpartition(" ")[0] or head)
 
 
 def drop_unrelated(
@@ -204,7 +189,8 @@ def drop_unrelated(
             tuple(query.text for query in kept if not query.is_hypothetical),
             tuple(query.text for query in kept if query.is_hypothetical),
         )
-        report = recorder.expansion or ExpansionReport("given")
+        report = recorder.expansion
+        assert report is not None, "where there are other texts, it says how they came about"
         recorder.expansion = replace(
             report,
             rewordings=expansion.rewordings,

@@ -84,11 +84,8 @@ def test_what_a_model_leaves_out_or_adds_is_no_failure() -> None:
     ("text", "kept", "reason"),
     [
         (PASSAGE, PASSAGE, ""),
-        (f"{PASSAGE} {'Four more words here. ' * 20}", f"{PASSAGE}{' Four more words here.' * 15}", ""),
-        (f"a fox, a hen {'x' * 500}.", "a fox, a hen", ""),
-        (f"{PASSAGE} Ask Dr. {'x' * 500}", PASSAGE, ""),
+        (f"{PASSAGE}{' word' * 200}", f"{PASSAGE}{' word' * 67}…", ""),
         (QUESTION.upper(), "", "it repeats the question or another text"),
-        ("word " * 20_000, "", "it has 100,000 characters"),
         ("... ?!", "", "it says nothing"),
         ("A channel hands over nothing.", "", "it lost a name of the question"),
         ("Which background task sends an email?", "", "it is a question"),
