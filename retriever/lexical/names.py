@@ -2,8 +2,8 @@
 
 Two spellings are one name when their words have the same stems: `what is splatting`, `Splatting` and `about_Splatting`,
 `background tasks` and `BackgroundTasks`. A title may be numbered (`3.2 Splatting`); its number is not part of the name.
-In references `fs.access(path[, mode], callback)` is called `fs.access` as well, `--print "script"` `--print`, and
-`Class: net.Server` `net.Server`. `Time to Live (TTL)` is called by its words and by its abbreviation.
+In references `fs.access(path[, mode], callback)` is called `fs.access` as well, and `--print "script"` `--print`. `Time
+to Live (TTL)` is called by its words and by its abbreviation.
 """
 
 import re
@@ -20,7 +20,6 @@ _ARGUMENTS = re.compile(r"(?<=\w)\(.*", re.DOTALL)
 # A flag, what is joined by `.`, `::` or `_`, and a call. Possessive: a long word is gone through once.
 _CODE = re.compile(r"(--?[A-Za-z][\w-]++|(?:\w++(?:\.|::))++\w++|(?>\w*?[^\W_]_\w++)|\w++(?=\(\)))(?:\(\))?")
 _FLAG = re.compile(r"(?:^|,\s*)(--?\w[\w-]*)")
-_LABEL = re.compile(r"\w[\w ]{1,30}:\s+['\"]?([^\s'\"]+)['\"]?")
 _TWO_NAMES = re.compile(r"([^()]+?)\s+\(([^()]+)\)")
 LONGEST = 100  # characters: what is longer is a sentence, and no name
 
@@ -47,29 +46,18 @@ def drop_arguments(title: str) -> str:
     return _ARGUMENTS.sub("", title)
 
 
-def is_identifier(text: str) -> bool:
-    """Return whether a text is one word of code: a flag, a path, a call, a name in mixed case or with digits."""
-    word = text.strip("`'\" ")
-    if not word or any(sign.isspace() for sign in word):
-        return False
-    return not word.isalpha() or any(sign.isupper() for sign in word[1:])
-
-
 def list_names(title: str) -> set[str]:
     """Return what a heading is called: as it is written, without its number, and what references are looked up by.
 
-    >>> sorted(list_names("Class: net.Server"))
-    ['Class: net.Server', 'net.Server']
     >>> sorted(list_names('-p, --print "script"'))
     ['--print', '-p', '-p, --print "script"']
     """
     called = drop_arguments(title)
-    labelled = _LABEL.fullmatch(called)
     names = {title, _NUMBER.sub("", title), *(_FLAG.findall(title) if title.startswith("-") else ())}
     names |= list_abbreviated(title)
     if called != title:
         names |= {called, f"{called}()"}
-    return names | {labelled[1]} if labelled and is_identifier(labelled[1]) else names
+    return names
 
 
 def list_abbreviated(name: str) -> set[str]:
