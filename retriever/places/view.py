@@ -4,7 +4,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import compress, islice
+from itertools import compress
 from typing import TYPE_CHECKING, Self
 
 import numpy as np
@@ -58,7 +58,6 @@ class StoredTree:
         self._nodes: dict[str, OutlineNode] = {}
         self._families: dict[str, list[OutlineNode]] = {}  # the children of each node that has any
         self._sections: dict[int, list[OutlineNode]] = {}
-        self._links: dict[str, list[str]] = {}  # of each node whose links are loaded
 
     def load(self, document_keys: Iterable[int]) -> None:
         """Read the documents that are not loaded yet."""
@@ -82,18 +81,6 @@ class StoredTree:
         if new:
             self._add(reading.outlines_around(self._connection, new))
 
-    def load_links(self, node_ids: Iterable[str]) -> None:
-        """Read the documents of these nodes and those that they link to, in two rounds of queries."""
-        new = [node_id for node_id in node_ids if node_id not in self._links]
-        if not new:
-            return
-        self.load_nodes(new)
-        links = list(reading.link_targets_of_nodes(self._connection, new))
-        self.load(target for _, _, target in links)
-        self._links |= {node_id: [] for node_id in new}
-        for source_id, target_id, _ in links:
-            self._links[source_id].append(target_id)
-
     def read(self, node_ids: Iterable[str]) -> dict[str, Node]:
         """Read the nodes with their texts, by their ids; they need not be loaded, and are not kept."""
         return {node.id: node for node in reading.nodes(self._connection, node_ids)}
@@ -105,11 +92,6 @@ class StoredTree:
     def document_key(self, node_id: str) -> int:
         """Return the key of the document that a loaded node belongs to."""
         return self._nodes[node_id].document_key
-
-    def keys(self, node_ids: Sequence[str]) -> list[int]:
-        """Return the keys of the nodes, which need not be loaded."""
-        keys = reading.keys_of_nodes(self._connection, node_ids)
-        return [keys[node_id] for node_id in node_ids]
 
     def node(self, node_id: str) -> OutlineNode:
         """Return a loaded node."""
@@ -130,26 +112,26 @@ class StoredTree:
 
     def siblings(self, node_id: str, count: int | None = None) -> Sequence[OutlineNode]:
         """Return the other children of its parent, nearest first, at most `count`; a file has none."""
-        parent_id = self._nodes[node_id].parent_id
-        if parent_id is None:
+        node = self._nodes[node_id]
+        if node.parent_id is None:
             return ()
-        family = self._families[parent_id]
-        place = family.index(self._nodes[node_id])
-        near = (at for distance in range(1, len(family)) for at in (place - distance, place + distance))
-        return list(islice((family[at] for at in near if 0 <= at < len(family)), count))
+        family = self._families[node.parent_id]
+        place = family.index(node)
+        near = sorted(range(len(family)), key=lambda at: abs(at - place))
+        return [family[at] for at in near[1:]][:count]
 
     def links(self, node_id: str) -> Sequence[OutlineNode]:
         """Return the nodes that it links to, those that it contains first, then in the order of the links."""
-        self.load_links([node_id])
-        linked = dict.fromkeys(self._links[node_id])
-        below = [child.id for child in self.children(node_id) if child.id in linked]
-        return [self._nodes[target] for target in dict.fromkeys([*below, *linked])]
+        targets = dict(reading.link_targets(self._connection, node_id))
+        self.load(targets.values())
+        below = [child.id for child in self.children(node_id) if child.id in targets]
+        return [self._nodes[target] for target in dict.fromkeys([*below, *targets])]
 
     def backlinks(self, node_id: str) -> Sequence[OutlineNode]:
         """Return the nodes that link to it, each once, by document and place."""
-        sources = reading.link_sources(self._connection, node_id)
-        self.load(key for _, key in sources)
-        return [self.node(source_id) for source_id, _ in sources]
+        sources = dict(reading.link_sources(self._connection, node_id))
+        self.load(sources.values())
+        return [self._nodes[source] for source in sources]
 
 
 @dataclass
@@ -183,7 +165,8 @@ class View(ABC):
         """Return for each node whether it may be found."""
         if self.part is None:
             return [True] * len(node_ids)
-        return self.part.holds(self.tree.keys(node_ids))
+        keys = reading.keys_of_nodes(self.connection, node_ids)
+        return self.part.holds([keys[node_id] for node_id in node_ids])
 
     def keep_allowed(self, items: Sequence[Ranked]) -> tuple[Ranked, ...]:
         """Return the items that may be found."""

@@ -87,15 +87,11 @@ def measure_folder(folder: Path) -> int:
 
 def write_file(path: Path, text: str) -> None:
     """Write a small file for this user alone, whole or not at all; a link under its name is replaced, not followed."""
-    with tempfile.NamedTemporaryFile("w", encoding="utf-8", dir=path.parent, delete=False) as file:
-        draft = Path(file.name)
-        try:
-            file.write(text)
-            file.flush()
-            draft.replace(path)
-        except BaseException:
-            draft.unlink()
-            raise
+    with tempfile.TemporaryDirectory(dir=path.parent) as folder:
+        draft = Path(folder, path.name)
+        draft.touch(0o600)
+        draft.write_text(text, encoding="utf-8")
+        draft.replace(path)
 
 
 def sync(path: Path) -> None:
@@ -170,7 +166,7 @@ def remove_files(index: Path) -> None:
     for folder in list_snapshots(index):
         shutil.rmtree(folder, ignore_errors=True)
     for name in INDEX_FILES:
-        if _is_file(index / name):
+        if (index / name).is_file() and not (index / name).is_symlink():
             (index / name).unlink()
     if not any(index.iterdir()):
         index.rmdir()
@@ -181,14 +177,6 @@ def _is_snapshot(folder: Path) -> bool:
     if folder.is_symlink() or not folder.is_dir():
         return False
     return all(path.name.partition(".draft-")[0] in SNAPSHOT_PARTS for path in folder.iterdir())
-
-
-def _is_file(path: Path) -> bool:
-    """Return whether this is a regular file, and no link to one."""
-    try:
-        return stat.S_ISREG(path.lstat().st_mode)
-    except OSError:
-        return False
 
 
 # The lock.

@@ -45,7 +45,6 @@ class StoredNode:
     parent_id: str | None  # none for the file's own node
     node: Node
     holder_id: str | None = None  # of a node without text of its own: the one that is shown in its place
-    boilerplate: float = 0.0  # how much of a list of links or a log its document is, 0 to 1
 
 
 class OutlineNode(NamedTuple):
@@ -59,7 +58,6 @@ class OutlineNode(NamedTuple):
     title: str
     span: Span | None
     holder_id: str | None
-    boilerplate: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,13 +86,13 @@ GIVEN = "IN (SELECT value FROM json_each(?))"
 _DOCUMENTS = "SELECT document_key, path, size, mtime_ns, digest, ctime_ns, inode FROM documents"
 _NODES = (
     "SELECT node_key, document_key, parent_id, node_id, kind, path, nodes.title, level, breadcrumb, first_line,"
-    " last_line, text, front_matter_lines, anchor, summary, shown_text, units, holder_id, boilerplate FROM nodes"
+    " last_line, text, front_matter_lines, anchor, summary, shown_text, units, holder_id FROM nodes"
     " JOIN documents USING (document_key)"
 )
 _FIELDS = "SELECT document_key, key, value FROM fields WHERE %s ORDER BY document_key, position"
 _OUTLINES = (
-    "SELECT node_key, document_key, parent_id, node_id, kind, nodes.title, first_line, last_line, holder_id,"
-    " boilerplate FROM nodes JOIN documents USING (document_key) WHERE %s ORDER BY document_key, node_key"
+    "SELECT node_key, document_key, parent_id, node_id, kind, title, first_line, last_line, holder_id"
+    " FROM nodes WHERE %s ORDER BY document_key, node_key"
 )
 # Each begins with the few rows that it is about: what a cluster keeps by section and what it keeps by text it joins
 # no other way. %s: the condition on them.
@@ -105,8 +103,8 @@ _CHUNKS = (
 )
 _LINK_TARGETS = (
     "WITH wanted AS (SELECT node_id, node_key, position, target_id FROM nodes"
-    " JOIN links ON source_key = node_key WHERE node_id %s)"
-    " SELECT wanted.node_id, target.node_id, target.document_key FROM wanted"
+    " JOIN links ON source_key = node_key WHERE node_id = ?)"
+    " SELECT target.node_id, target.document_key FROM wanted"
     " JOIN nodes AS target ON target.node_id = wanted.target_id ORDER BY wanted.node_key, wanted.position"
 )
 
@@ -301,9 +299,9 @@ def keys_of_nodes(connection: Connection, node_ids: Iterable[str]) -> dict[str, 
     return dict(select(connection, f"SELECT node_id, node_key FROM nodes WHERE node_id {GIVEN}", node_ids))
 
 
-def link_targets_of_nodes(connection: Connection, node_ids: Iterable[str]) -> Iterable[tuple[str, str, int]]:
-    """Return (source id, target id, the target's document key) of each working link of these nodes, in their order."""
-    return select(connection, _LINK_TARGETS % GIVEN, node_ids)
+def link_targets(connection: Connection, node_id: str) -> Iterable[tuple[str, int]]:
+    """Return (node id, document key) of what each working link of a node leads to, in their order."""
+    return connection.execute(_LINK_TARGETS, (node_id,))
 
 
 def chunks_of_nodes(connection: Connection, node_ids: Iterable[str]) -> Iterator[StoredChunk]:
@@ -316,11 +314,11 @@ def chunks_of_nodes(connection: Connection, node_ids: Iterable[str]) -> Iterator
 
 def _read_node(row: tuple[Any, ...]) -> StoredNode:
     key, document_key, parent_id, node_id, kind, path, title, level, breadcrumb, first, last, *rest = row
-    *texts, packed, holder, prior = rest
+    *texts, packed, holder = rest
     span = None if first is None else Span(first, last)
     texts.append(unpack_units(packed))
     node = Node(node_id, NodeKind(kind), path, title, level, read_titles(breadcrumb), span, *texts)
-    return StoredNode(key, document_key, parent_id, node, holder, prior)
+    return StoredNode(key, document_key, parent_id, node, holder)
 
 
 def unpack_units(packed: bytes) -> tuple[Unit, ...]:
@@ -350,14 +348,11 @@ def read_chunk(row: tuple[Any, ...]) -> StoredChunk:
     return StoredChunk(key, node_key, document_key, node_id, shown_id, Span(first, last), text)
 
 
-def link_sources(connection: Connection, node_id: str) -> list[tuple[str, int]]:
+def link_sources(connection: Connection, node_id: str) -> Iterable[tuple[str, int]]:
     """Return (node id, document key) of each node that links to this one, each once, by document and place."""
-    rows = connection.execute(
-        "SELECT node_id, document_key FROM nodes WHERE node_id <> ?"
-        " AND node_key IN (SELECT source_key FROM links WHERE target_id = ?) ORDER BY document_key, node_key",
-        (node_id, node_id),
-    )
-    return list(rows)
+    query = "SELECT node_id, document_key FROM nodes WHERE node_id <> ? AND node_key IN"
+    query += " (SELECT source_key FROM links WHERE target_id = ?) ORDER BY document_key, node_key"
+    return connection.execute(query, (node_id, node_id))
 
 
 def link_ids(connection: Connection, document_key: int) -> dict[tuple[str, str, str], str]:
