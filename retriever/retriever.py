@@ -11,7 +11,7 @@ from pageindex.node import Node
 from retriever.answering.context import AnswerInContext, build_context, gather_sections, load_token_counter
 from retriever.errors import ClosedError, CommandHint, IndexLockedError, NoIndexError, RetrieverError, SnapshotError
 from retriever.indexing.request import FolderAccess, IndexRequest
-from retriever.looking.browse import find_similar, load_tree, load_tree_at, read_excerpt, read_nodes
+from retriever.looking.browse import find_similar, load_tree_at, read_excerpt, read_nodes
 from retriever.looking.status import Watch, describe_state, read_status
 from retriever.models import OpenModels
 from retriever.places.view import View
@@ -192,11 +192,6 @@ class Retriever(Closing):
         """Return what `tree` draws, as values: parents before their children, in document order."""
         with self.view() as view:
             return read_nodes(view.connection, reference, depth)
-
-    def count_folders(self) -> dict[str, tuple[int, int]]:
-        """Map ids of folders to how many files are below each, and how many sections with lines of their own."""
-        with self.view() as view:
-            return load_tree(view.connection).count_folders()
 
     def read(self, reference: str) -> "Excerpt":
         """Read the text of a node id as indexed; of a path, `path:first-last` or `path:line` as it is on the disk.

@@ -1,7 +1,6 @@
 """`eval`: how well profiles find the sections that answer questions."""
 
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import click
@@ -12,18 +11,14 @@ from retriever.command_line.options import ExitCode, Opening
 from retriever.command_line.output import Output
 from retriever.command_line.render import Page
 from retriever.display.phrases import pluralize
-from retriever.errors import RetrieverError
 from retriever.evaluation.measures import Estimate, read_questions
 from retriever.evaluation.results import (
-    BASELINE,
     DEPTH,
     HEADLINES,
     EvaluationInput,
     Summary,
     System,
     ask_all,
-    compare_to_baseline,
-    read_baseline,
     summarize,
 )
 from retriever.settings.layers import DEFAULT_PROFILE, profile_names
@@ -34,8 +29,7 @@ NONE = "-"
 @options.command(
     "eval questions.jsonl --docs docs",
     "eval questions.jsonl --docs docs --profiles balanced,recall,classic",
-    "eval questions.jsonl --docs docs --json > before.json",
-    "eval questions.jsonl --docs docs --baseline before.json",
+    "eval questions.jsonl --docs docs --json",
     name="eval",
     settings=(),
 )
@@ -51,18 +45,12 @@ NONE = "-"
 )
 @options.no_llm
 @options.output
-@click.option(
-    "--baseline",
-    metavar="FILE",
-    help="What --json printed before; exit with 1 when a measure fell significantly below it.",
-)
 def evaluate(
     console: Console,
     opening: Opening,
     output: Output,
     questions: str,
     profiles: str,
-    baseline: str | None,
 ) -> ExitCode:
     """Measure how well profiles find the sections that answer QUESTIONS, with intervals and every pair compared.
 
@@ -72,24 +60,17 @@ def evaluate(
     if "top_k" in opening.settings:
         raise click.UsageError(f"{DEPTH} sections are always measured; leave out --top-k")
     names = dict.fromkeys(name.strip() for name in profiles.split(",") if name.strip())
-    before = read_baseline(Path(baseline)) if baseline else None
     asked = read_questions(Path(questions))
     given = EvaluationInput(asked, opening.docs, opening.index)
     with console.show_progress() as progress:
         # One profile after another, never side by side: their times are compared.
         runs = [ask_all(System(name, name, opening.settings), given, progress) for name in names]
     summary = summarize(asked, runs)
-    if before is not None:
-        summary = replace(summary, comparisons=(*summary.comparisons, *compare_to_baseline(summary, before)))
     output.draw(summary, lambda page: show_summary(page, summary))
     sys.stdout.flush()
     for system in summary.systems:
         for sentence, times in system.failures.items():
             console.note(f"failed: {system.system}: {sentence} ({times:,} questions)")
-    falls = [pair for pair in summary.comparisons if pair.second == BASELINE and pair.difference.is_fall]
-    if falls:  # all in one message, so that one run in a log is enough
-        lines = (f"{pair.first}: {pair.measure} fell by {-pair.difference.mean:.3f}" for pair in falls)
-        raise RetrieverError("\n".join(lines))
     return ExitCode.OK
 
 

@@ -62,10 +62,7 @@ def tree(console: Console, opening: Opening, output: Output, reference: str, dep
         if output.is_for_people:
             print_text(retriever.tree(reference, depth))
             return ExitCode.OK
-        nodes = retriever.nodes(reference, depth)
-        # Only folders have counts, and to count reads the whole tree.
-        counts = retriever.count_folders() if any(node.kind == "folder" for node in nodes) else {}
-        output.show({"nodes": [dump_node(node, counts) for node in nodes]}, ())
+        output.show({"nodes": list(map(dump_node, retriever.nodes(reference, depth)))}, ())
     return ExitCode.OK
 
 

@@ -18,7 +18,7 @@ from retriever.types import Degradation, IndexState
 if TYPE_CHECKING:
     from retriever.types import Answer, ShortAnswer
 
-SCHEMA_VERSION = 5
+SCHEMA_VERSION = 6
 
 # Properties that programs see beside the fields; `citation` of every class that has one.
 ADDED: dict[type, tuple[str, ...]] = {
@@ -95,9 +95,8 @@ def dump_short_answer(short: "ShortAnswer", spent: Spent) -> dict[str, Any]:
     return dump_answer(short.answer, spent) | {"answer": dump(short, "answer")}
 
 
-def dump_node(node: Node, counts: Mapping[str, tuple[int, int]]) -> dict[str, Any]:
-    """Return a node of the outline; for a folder also how many documents and sections it has, from `counts` by id."""
-    documents, sections = counts.get(node.id, (None, None))
+def dump_node(node: Node) -> dict[str, Any]:
+    """Return a node of the outline."""
     return {
         "node_id": node.id,
         "kind": dump(node.kind),
@@ -107,8 +106,6 @@ def dump_node(node: Node, counts: Mapping[str, tuple[int, int]]) -> dict[str, An
         "start_line": node.span and node.span.first,
         "end_line": node.span and node.span.last,
         "summary": node.summary,
-        "documents": documents,
-        "sections": sections,
     }
 
 

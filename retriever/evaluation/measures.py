@@ -73,10 +73,14 @@ def read_questions(path: Path) -> QuestionSet:
     Raises:
         UsageError: the file cannot be read, or holds none; or names every line that is malformed or repeats an id.
     """
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise UsageError(f"{path}: cannot be read: {error.strerror}") from error
     adapter = TypeAdapter(Question)
     questions: dict[str, Question] = {}
     mistakes = []
-    for number, text in enumerate(read_bytes(path).removeprefix(b"\xef\xbb\xbf").split(b"\n"), start=1):
+    for number, text in enumerate(content.removeprefix(b"\xef\xbb\xbf").split(b"\n"), start=1):
         if not text.strip():
             continue
         try:
@@ -93,14 +97,6 @@ def read_questions(path: Path) -> QuestionSet:
     if not questions:
         raise UsageError(f'{path}: holds no question; a line is {{"id": "1", "question": "...", "gold": [...]}}')
     return QuestionSet(path.stem, tuple(questions.values()))
-
-
-def read_bytes(path: Path) -> bytes:
-    """Return a file's content; UsageError where it cannot be read."""
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        raise UsageError(f"{path}: cannot be read: {error.strerror}") from error
 
 
 def refuse(mistakes: Sequence[str], hint: str = "") -> None:
@@ -197,11 +193,6 @@ class MeanDifference:
     def is_significant(self) -> bool:
         """Return whether chance makes it in fewer than 5 of 100 cases; for one comparison, not the best of many."""
         return self.p < SIGNIFICANT
-
-    @property
-    def is_fall(self) -> bool:
-        """Return whether the first one is significantly worse."""
-        return self.mean < 0 and self.is_significant
 
 
 def estimate(values: Sequence[float]) -> Estimate:

@@ -1,22 +1,19 @@
 """Every question through the real retriever, timed, and what the answers are worth.
 
-Means with intervals, overall and by kind of question; every pair of systems compared; today against an earlier day.
+Means with intervals, overall and by kind of question; every pair of systems compared.
 """
 
-import json
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
-from pathlib import Path
 from statistics import fmean
 from typing import Any, TypeAlias
 
 import numpy as np
 
 from retriever.api import open_retriever
-from retriever.errors import UsageError
 from retriever.evaluation.measures import (
     Estimate,
     MeanDifference,
@@ -26,7 +23,6 @@ from retriever.evaluation.measures import (
     difference,
     estimate,
     measure_ranking,
-    read_bytes,
 )
 from retriever.protocols import Progress
 from retriever.query import AskRequest, Expansion
@@ -38,8 +34,7 @@ DEPTH = 30  # sections that are asked for: the largest k of any measure
 # What an answer says of these is a remark: all stages ran. What else it names did not run, or failed.
 REMARK_STAGES = frozenset({StageName.EMBED, StageName.QUESTION, StageName.REFRESH})
 HEADLINES = ("nDCG@10", "hit@1", "hit@5", "hit@10", "hit@30", "MRR@10")
-BASELINE = "baseline"  # the name of an earlier run
-COMPARED = HEADLINES[:3]  # by these, systems are compared with one another and with a baseline
+COMPARED = HEADLINES[:3]  # by these, systems are compared with one another
 
 # The measures of every answerable question that was answered without a failure, by its id.
 PerQuestion: TypeAlias = Mapping[str, Values]
@@ -147,11 +142,7 @@ class Summary:
 def summarize(questions: QuestionSet, runs: Sequence[Run]) -> Summary:
     """Measure every run, and compare every pair."""
     systems = tuple(summarize_run(questions, run) for run in runs)
-    comparisons = [
-        item
-        for before, after in combinations(systems, 2)
-        for item in compare(after.system, after.per_question, before.system, before.per_question)
-    ]
+    comparisons = (pair for before, after in combinations(systems, 2) for pair in compare(after, before))
     return Summary(questions, systems, tuple(comparisons))
 
 
@@ -190,37 +181,9 @@ def estimate_measures(values: Iterable[Values]) -> dict[str, Estimate]:
     return {name: estimate([measures[name] for measures in listed]) for name in (listed[0] if listed else ())}
 
 
-def compare(first: str, ours: PerQuestion, second: str, theirs: PerQuestion) -> Iterator[Comparison]:
+def compare(first: SystemSummary, second: SystemSummary) -> Iterator[Comparison]:
     """Yield the difference of two systems by each of the compared measures."""
-    shared = [key for key in ours if key in theirs]
+    shared = first.per_question.keys() & second.per_question.keys()
     for name in COMPARED if shared else ():
-        values = ([system[key][name] for key in shared] for system in (ours, theirs))
-        yield Comparison(first, second, name, difference(*values))
-
-
-# Today's values against those of an earlier day, question by question.
-
-
-def read_baseline(path: Path) -> dict[str, PerQuestion]:
-    """Return the values of each question of each system, of what `eval --json` printed."""
-    try:
-        systems = {item["system"]: item["per_question"] for item in json.loads(read_bytes(path))["systems"]}
-        for values in systems.values():
-            float(sum(values[key][name] for key in values for name in COMPARED))
-    except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
-        raise UsageError(f"{path}: no baseline; write one with eval --json > FILE") from error
-    return systems
-
-
-def compare_to_baseline(summary: Summary, baseline: Mapping[str, PerQuestion]) -> Iterator[Comparison]:
-    """Yield how each compared measure of each system changed.
-
-    Raises:
-        UsageError: the two are not of the same systems and questions.
-    """
-    today = {system.system: system.per_question for system in summary.systems}
-    for name, before in baseline.items():
-        after = today.get(name, {})
-        if odd := sorted(before.keys() ^ after.keys()):
-            raise UsageError(f"{name}: only the baseline or only this run measured {', '.join(odd[:5])}")
-        yield from compare(name, after, BASELINE, before)
+        values = ([system.per_question[key][name] for key in sorted(shared)] for system in (first, second))
+        yield Comparison(first.system, second.system, name, difference(*values))

@@ -63,7 +63,6 @@ BAD = [
     ("index docs --index file", 1, "error: "), ("index nowhere", 1, "error: "),
     ("eval none.jsonl --index known", 2, "none.jsonl: cannot be read"),
     ("eval questions.jsonl --top-k 3", 2, "--top-k"),
-    ("eval questions.jsonl --baseline file", 2, "eval --json"),
     ("pick", 2, "needs a terminal"),
     ("serve --index known", 2, "say what to serve"), ("indexes --drop known", 2, "add --yes"),
 ]  # fmt: skip

@@ -1,6 +1,5 @@
-"""The harness on the real thing: the bundled model, a real index, our own small set of questions and its baseline."""
+"""The harness on the real thing: the bundled model, a real index, our own small set of questions."""
 
-import json
 from pathlib import Path
 
 import pytest
@@ -14,8 +13,6 @@ from retriever.evaluation.results import (
     Summary,
     System,
     ask_all,
-    compare_to_baseline,
-    read_baseline,
     summarize,
 )
 from retriever.types import Answer
@@ -25,7 +22,6 @@ from tests.program import Cli
 SET = Path(__file__).parents[1] / "eval_corpus"
 DOCS = SET / "larder"
 QUESTIONS = read_questions(SET / "larder.jsonl")
-BASELINE = SET / "larder.baseline.json"
 
 
 @pytest.fixture(scope="module")
@@ -40,11 +36,8 @@ def measured(index: str, system: System) -> Summary:
 
 
 def test_the_ranking_is_no_worse_than_it_was(index: str) -> None:
-    """When a change is meant: hybrid_retrieve.py eval ... --json > tests/eval_corpus/larder.baseline.json."""
-    summary = measured(index, System("balanced", "balanced"))
-    falls = [change for change in compare_to_baseline(summary, read_baseline(BASELINE)) if change.difference.is_fall]
-    assert falls == []
-    (balanced,) = summary.systems
+    (balanced,) = measured(index, System("balanced", "balanced")).systems
+    assert balanced.overall["nDCG@10"].mean >= 0.8
     assert balanced.overall["hit@5"].mean >= 0.85
     assert balanced.by_kind["identifier"]["hit@5"].mean == 1.0
     assert balanced.failures == {}
@@ -66,14 +59,12 @@ def test_vectors_that_all_point_one_way_are_ranked_alike(index: str, tmp_path: P
     assert len(changed) <= len(asked) / 10, changed  # vectors are rounded: equal sections may change places
 
 
-def test_the_command_measures_and_compares_with_what_it_measured_before(index: str, tmp_path: Path, cli: Cli) -> None:
-    baseline = tmp_path / "baseline.json"
+def test_the_command_compares_profiles(index: str, tmp_path: Path, cli: Cli) -> None:
     questions = tmp_path / "some.jsonl"
     questions.write_text("\n".join((SET / "larder.jsonl").read_text("utf-8").splitlines()[::4]), "utf-8")
-    ask = ["eval", str(questions), "--index", index, "--profiles", "fast"]
-    baseline.write_text(cli(*ask, "--json").out, encoding="utf-8")
-    (asked,) = json.loads(baseline.read_text(encoding="utf-8"))["systems"]
-    assert asked["p50_ms"] > 0
-    assert "means with 95 % intervals" in cli(*ask, "--baseline", baseline).out
-    error = cli(*ask, "--keyword-weight", "0", "--semantic-weight", "0", "--baseline", baseline, code=1).err
-    assert "error: fast: nDCG@10 fell by" in error
+    deaf = tmp_path / "deaf.yaml"
+    deaf.write_text("keyword_weight: 0\nsemantic_weight: 0\n", "utf-8")
+    out = cli("eval", questions, "--index", index, "--profiles", f"fast,{deaf}").out
+    assert "means with 95 % intervals" in out
+    assert "paired randomisation test" in out
+    assert " *" in out, "a fall by so much is no chance"

@@ -1,23 +1,15 @@
-"""Runs become a summary, a baseline, a page: what counts, what does not, and what is said about it."""
-
-import json
-from dataclasses import replace
-from pathlib import Path
+"""Runs become a summary: what counts, what does not, and what is said about it."""
 
 import pytest
 
 from pageindex.document import parse_document
-from retriever.display.json import dump
 from retriever.errors import UsageError
 from retriever.evaluation.measures import Gold, Question, QuestionSet, Sections
 from retriever.evaluation.results import (
     Outcome,
-    PerQuestion,
     Run,
     Summary,
     System,
-    compare_to_baseline,
-    read_baseline,
     summarize,
 )
 
@@ -82,32 +74,3 @@ def test_every_pair_is_compared() -> None:
     pairs = {item.measure: item for item in summary(GOOD, POOR).comparisons}
     assert (pairs["hit@1"].first, pairs["hit@1"].second) == ("poor", "good")
     assert {name: pair.difference.losses for name, pair in pairs.items()} == {"nDCG@10": 2, "hit@1": 1, "hit@5": 2}
-
-
-def many(right: int) -> Summary:
-    """Thirty questions, of which so many are answered at once, the others not at all."""
-    questions = tuple(Question(f"q{n:02}", f"{n}?", (Gold("a.md", 1, 1),)) for n in range(30))
-    answers = {item.id: outcome("a.md#s0" if number < right else "b.md#s0") for number, item in enumerate(questions)}
-    return summarize(QuestionSet("set", questions), [Run(System("one", "one"), answers, SECTIONS)])
-
-
-def write_baseline(path: Path, content: object) -> dict[str, PerQuestion]:
-    path.write_text(json.dumps(content), encoding="utf-8")
-    return read_baseline(path)
-
-
-def test_a_baseline_is_met_by_itself_and_by_what_is_better(tmp_path: Path) -> None:
-    baseline = write_baseline(tmp_path / "baseline.json", dump(many(20)))
-    for right in (20, 30, 18):  # two of thirty may be chance
-        assert not any(change.difference.is_fall for change in compare_to_baseline(many(right), baseline))
-    falls = {change.measure for change in compare_to_baseline(many(8), baseline) if change.difference.is_fall}
-    assert falls == {"nDCG@10", "hit@1", "hit@5"}
-
-
-def test_a_baseline_that_does_not_fit_is_no_pass(tmp_path: Path) -> None:
-    content = dump(many(20))
-    baseline = write_baseline(tmp_path / "baseline.json", content)
-    with pytest.raises(UsageError, match="one: only the baseline or only this run measured q00, q01"):
-        list(compare_to_baseline(replace(many(20), systems=()), baseline))
-    with pytest.raises(UsageError, match="eval --json"):
-        write_baseline(tmp_path / "baseline.json", {"format": 99})

@@ -102,9 +102,7 @@ class TreeCall(Arguments):
     depth: int | None = Field(None, ge=0)
 
     def answer(self, library: ServedIndex) -> dict[str, Any]:
-        retriever = library.open()
-        counts = retriever.count_folders()
-        return {"nodes": [dump_node(node, counts) for node in retriever.nodes(self.reference, self.depth)]}
+        return {"nodes": list(map(dump_node, library.open().nodes(self.reference, self.depth)))}
 
 
 class NodeCall(Arguments):
