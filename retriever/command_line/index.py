@@ -143,7 +143,7 @@ def describe_index(item: "ListedIndex") -> Iterator[str]:
     "doctor --json",
     "doctor --repair",
     "doctor --llm --profile full --llm-model qwen3:8b",
-    settings=("llm", "allow_remote", "rerank"),
+    settings=("llm", "allow_remote"),
     epilog="Exit codes: 0 all is well (notes do not count), 1 there are problems, 2 usage.",
 )
 @click.option("--repair", is_flag=True, help="Make broken parts anew, and save what a damaged database holds.")

@@ -1,6 +1,5 @@
 """What people are shown, on terminal, page and report: what is said of an answer, and texts made safe."""
 
-import math
 import os
 import re
 import shlex
@@ -113,11 +112,6 @@ def format_section(hit: "Hit") -> str:
 def pluralize(number: int, noun: str, several: str = "") -> str:
     """Return `1 file` or `1,203 files`; `several` is the plural where it is another word."""
     return f"{number:,} {noun if number == 1 else several or f'{noun}s'}"
-
-
-def describe_share(share: float) -> str:
-    """Return `37 % of the text`, rounded down: all of it is 100 %, and nothing else."""
-    return f"{math.floor(100 * share)} % of the text"
 
 
 def format_duration(seconds: float) -> str:

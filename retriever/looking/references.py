@@ -8,7 +8,6 @@ file's name alone, `Note#Heading` and `[[Note#Heading]]` as Obsidian writes them
 import contextlib
 import json
 import re
-import unicodedata
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from difflib import get_close_matches
 from pathlib import PurePosixPath
@@ -21,6 +20,7 @@ from pageindex.rules import WIKILINK
 from retriever.errors import UnknownReferenceError, UsageError
 from retriever.indexing.request import locate_path
 from retriever.lexical.names import drop_arguments, list_names
+from retriever.lexical.tokens import remove_accents
 from retriever.store import reading
 from retriever.store.database import Connection
 from retriever.store.reading import StoredNode, read_titles
@@ -263,5 +263,4 @@ def match_sections(heading: str, sections: Sequence[SectionName]) -> list[Sectio
 
 def fold(name: str) -> str:
     """Return a name without case, accents and repeated blanks."""
-    plain = "".join(sign for sign in unicodedata.normalize("NFKD", name.casefold()) if not unicodedata.combining(sign))
-    return " ".join(plain.split())
+    return " ".join(map(remove_accents, name.casefold().split()))

@@ -39,8 +39,8 @@ if TYPE_CHECKING:
 
 
 LOOPBACK_NAMES = ("127.0.0.1", "localhost", "[::1]")
-# Asked by what starts and watches servers, under any name and without a token; they say nothing of the documents.
-PROBES = frozenset({"/healthz", "/readyz"})
+# Asked by what starts and watches servers, under any name and without a token; it says nothing of the documents.
+PROBE = "/readyz"
 POLICY = (
     "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; "
     "base-uri 'none'; frame-ancestors 'none'"
@@ -98,7 +98,7 @@ class RequestGuard:
                 headers.setdefault("Cache-Control", "no-cache" if "etag" in headers else "no-store")
             await send(message)
 
-        is_free = scope["type"] == "lifespan" or scope["path"] in PROBES
+        is_free = scope["type"] == "lifespan" or scope["path"] == PROBE
         await (self._app if is_free else self._named)(scope, receive, send_with_headers)
 
     async def _check(self, scope: "Scope", receive: "Receive", send: "Send") -> None:
@@ -165,22 +165,19 @@ def listen(host: str, port: int) -> socket.socket:
         raise ServingError(f"{why}; choose another --host or --port (0: any free one)") from error
 
 
-def list_probes(index: "ServedIndex") -> list[Route]:
-    """Return the probes for monitoring: whether the process lives, and whether it can answer questions now."""
+def make_probe(index: "ServedIndex") -> Route:
+    """Return the probe for monitoring: whether questions can be answered now."""
     own_thread = CapacityLimiter(1)  # the others may all wait for a retriever
 
-    async def answer_health(_: Request) -> Response:
-        return JSONResponse({"status": "ok"})
-
-    async def answer_readiness(request: Request) -> Response:
+    async def answer(_: Request) -> Response:
         try:
             await to_thread.run_sync(index.check_ready, limiter=own_thread)
         except RetrieverError as error:
             log.info("not ready: %s", error)
             return JSONResponse({"error": "it cannot answer now; its log says why"}, 503)
-        return await answer_health(request)
+        return JSONResponse({"status": "ok"})
 
-    return [Route("/healthz", answer_health), Route("/readyz", answer_readiness)]
+    return Route(PROBE, answer)
 
 
 def make_application(index: "ServedIndex", *, mcp: bool, web: bool) -> Starlette:
@@ -190,7 +187,7 @@ def make_application(index: "ServedIndex", *, mcp: bool, web: bool) -> Starlette
         from retriever.serving.mcp_server import make_mcp_app
 
         app = make_mcp_app(index)
-    app.router.routes += list_probes(index)
+    app.router.routes.append(make_probe(index))
     if web:
         from retriever.serving.web.app import make_web_app
 

@@ -16,7 +16,7 @@ from typing import Any, Literal
 
 from retriever.display.phrases import pluralize
 from retriever.embedding.encoder import BUNDLED_MODELS
-from retriever.embedding.onnx import RERANKER_CARD, ModelCard
+from retriever.embedding.onnx import ModelCard
 from retriever.errors import (
     CommandHint,
     DocumentsError,
@@ -27,7 +27,6 @@ from retriever.errors import (
     LanguageModelError,
     NoIndexError,
     OldIndexError,
-    RerankerError,
     RetrieverError,
     name_installer,
 )
@@ -36,8 +35,6 @@ from retriever.indexing.update import update_index
 from retriever.looking.indexes import find_index, index_request
 from retriever.places import FolderStore, Store
 from retriever.protocols import Encoder, Progress
-from retriever.rerank.cross_encoders import EndpointReranker
-from retriever.rerank.stage import RerankInput
 from retriever.served.generator import Generator
 from retriever.settings.layers import DEFAULT_PROFILE, load_profile, validate
 from retriever.settings.schema import Profile
@@ -92,7 +89,7 @@ def check_up(
     Args:
         index: the index's folder, found as in `open_retriever`.
         repair: make broken parts anew first, and save what a damaged database holds.
-        llm: ask the language model as well, and look whether there is all that the profile needs of models.
+        llm: try what the language model can do as well.
         profile: for `llm`, a name in configs/ or the path of a YAML file.
         settings: for `llm`, settings over those of the profile, nested as in a profile file.
         progress: told how far a repair has come, where documents are indexed again.
@@ -113,7 +110,7 @@ def check_up(
     else:
         found += examine_index(place)
     if llm:
-        found += examine_models(load_profile(profile, settings))
+        found += examine_language_model(load_profile(profile, settings))
     return CheckUp(tuple(found), repairs)
 
 
@@ -129,37 +126,6 @@ def examine_software() -> Iterator[Finding]:
         yield Finding("environment", "bundled models", "well", f"{names} have their checksums")
     except EncoderError as error:
         yield Finding("environment", "bundled models", "problem", str(error), f"install again: {name_installer()}")
-
-
-def examine_models(profile: Profile) -> Iterator[Finding]:
-    """Examine the language model that this profile asks, and what scores its candidates one after another."""
-    settings = profile.rerank
-    is_asked = profile.use_llm and (profile.hyde != "never" or settings.kind in {"auto", "llm"})
-    # A profile that needs none has its short answers written by one, if it runs.
-    if is_asked or settings.kind == "none":
-        yield from examine_language_model(profile)
-    if not is_asked:
-        says = "this profile asks no language model; `doctor --llm --profile full` checks what `full` needs"
-        yield Finding("language model", "stages", "note" if settings.kind == "none" else "well", says)
-    problem = says = ""
-    match settings.kind:
-        case "onnx":
-            folder = Path(settings.model).expanduser()
-            says = f"{folder} is there and has its checksums"
-            try:
-                ModelCard.read(folder, RERANKER_CARD).verify(folder)
-            except EncoderError as error:
-                problem = str(error)
-        case "endpoint":
-            try:
-                tried = [RerankInput("", "The boats come in at night."), RerankInput("", "a hat")]
-                EndpointReranker(profile).score("when do the boats come in?", tried)
-                says = f"{settings.url} reranks"
-            except RerankerError as error:
-                problem = str(error)
-        case _:
-            return
-    yield Finding("language model", "reranker", "problem" if problem else "well", problem or says)
 
 
 def examine_language_model(profile: Profile) -> Iterator[Finding]:

@@ -6,7 +6,6 @@ from retriever.errors import RerankerError
 from retriever.rerank.cross_encoders import SENT_TOKENS, EndpointReranker
 from retriever.rerank.stage import RerankInput
 from retriever.settings.schema import LlmSettings, Profile, RerankSettings
-from tests.program import Cli
 from tests.real.scripted_server import (
     Fault,
     ScriptedServer,
@@ -90,13 +89,3 @@ def test_a_search_in_the_order_of_the_server(
     assert answer.hits[0].title == "Bread"
     scales = {item.scale for hit in answer.hits for item in hit.evidence if item.source == "rerank"}
     assert scales == {"the server's, 0 to 1"}
-
-
-def test_doctor_asks_the_server(
-    ollama: ScriptedServer, shelf: Shelf, cli: Cli, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("HYBRID_RETRIEVE_RERANK_KIND", "endpoint")
-    monkeypatch.setenv("HYBRID_RETRIEVE_RERANK_URL", ollama.v1)
-    assert f"{ollama.v1} reranks" in cli("doctor", "--llm", "--index", shelf.index, code=(0, 1)).out
-    ollama.once.append(status(404))
-    assert "see rerank.model" in cli("doctor", "--llm", "--index", shelf.index, code=1).out

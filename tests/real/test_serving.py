@@ -63,7 +63,7 @@ HOST = b"Host: localhost:%d\r\n"
         (b"DELETE /mcp HTTP/1.1\r\n" + HOST + b"\r\n", b"405"),
         (b"POST /mcp HTTP/1.1\r\n" + HOST + b"Content-Type: application/json\r\n"
          b"Accept: application/json, text/event-stream\r\nContent-Length: 5000000\r\n\r\n", b"413"),
-        (b"GET /healthz HTTP/1.1\r\n" + HOST + b"\r\n", b"200"),
+        (b"GET /readyz HTTP/1.1\r\n" + HOST + b"\r\n", b"200"),
         (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", b"400"),
     ],
     ids=lambda value: repr(value[:30]),
@@ -85,7 +85,7 @@ def test_a_token_is_made_and_asked_for(index: Path, tmp_path: Path) -> None:
         assert post(server, message, authorization=f"Bearer {token}")[0] == 200
 
 
-@pytest.mark.parametrize("path", ["/", "/mcp", "/healthz", "/?%ff%fe=1", "/api/search?%ff%fe=1", "/api/tree?depth=%ff"])
+@pytest.mark.parametrize("path", ["/", "/mcp", "/readyz", "/?%ff%fe=1", "/api/search?%ff%fe=1", "/api/tree?depth=%ff"])
 def test_every_answer_has_the_strict_headers(server: Served, path: str) -> None:
     response = httpx.get(f"{server.url}{path}")
     assert response.status_code < 500

@@ -52,15 +52,11 @@ COLORED = split_words(
 )
 _COLORS = HtmlFormatter(nowrap=True, classprefix="code-")
 
-# Types of callouts -> the style in which they are drawn; all others are drawn as notes.
-CALLOUT_STYLES = {
-    **dict.fromkeys(("tip", "hint", "success", "check", "done"), "tip"),
-    **dict.fromkeys(("question", "help", "faq"), "question"),
-    **dict.fromkeys(("important", "warning", "caution", "attention"), "warning"),
-    **dict.fromkeys(("failure", "fail", "missing", "danger", "error", "bug"), "danger"),
-    **dict.fromkeys(("quote", "cite", "example"), "quote"),
-    "tab": "tab",
-}
+# Types of callouts that are drawn in their own way (static/page.css); all others are drawn as notes.
+CALLOUTS = split_words(
+    """tip hint success check done question help faq important warning caution attention failure fail missing danger
+    error bug quote cite example tab"""
+)
 
 # What a document's HTML may hold: elements that lay out text.
 ELEMENTS = split_words(
@@ -74,7 +70,7 @@ _MATHML = split_words(
 )
 _CLASSES = {
     *(f"code-{name}" for name in STANDARD_TYPES.values()),
-    *CALLOUT_STYLES.values(),
+    *CALLOUTS,
     *split_words(
         """callout center code contains-task-list empty footnote formula language left math note passage picture right
         task-list-item title written"""
@@ -315,7 +311,7 @@ class _Writer:
         folds = bool(fold) or kind == "details"
         element, title_element = ("details", "summary") if folds else ("div", "p")
         self._opened.append(element)
-        token.attrJoin("class", f"callout {CALLOUT_STYLES.get(kind.lower(), 'note')}")
+        token.attrJoin("class", f"callout {kind.lower() if kind.lower() in CALLOUTS else 'note'}")
         state = ' role="note"' if not folds else " open" if fold == "+" or self._options.unfolded else ""
         shown = self.render(self._parser.parseInline(title or kind.capitalize()))
         opening = f"<{element}{RendererHTML.renderAttrs(token)}{state}>"
