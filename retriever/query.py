@@ -186,8 +186,3 @@ class ExpansionReport:
     def used(self) -> bool:
         """Whether anything was searched with besides the question."""
         return bool(self.rewordings or self.passages)
-
-    @property
-    def used_hyde(self) -> bool:
-        """Whether hypothetical passages were searched with."""
-        return bool(self.passages)

@@ -23,7 +23,7 @@ SCHEMA_VERSION = 6
 # Properties that programs see beside the fields; `citation` of every class that has one.
 ADDED: dict[type, tuple[str, ...]] = {
     IndexState: ("fresh",),
-    ExpansionReport: ("used", "used_hyde"),
+    ExpansionReport: ("used",),
 }
 # Fields that are tuples of rows: the keys of a row.
 ROWS = {

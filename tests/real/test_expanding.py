@@ -52,7 +52,7 @@ def test_an_answer_says_what_it_was_searched_with(shelf: Shelf, ollama: Scripted
     SPEEDS.write(f"{ollama.url} llama3.2", Speed(2000, 80))
     answer = asked_of(shelf, ollama)
     report = report_of(answer)
-    assert report.used_hyde
+    assert report.used
     assert report.rewordings == tuple(HELPFUL["queries"])
     assert report.passages == tuple(HELPFUL["hyde"])
     assert [stage.name for stage in answer.trace.stages].count(StageName.EXPAND) == 2
