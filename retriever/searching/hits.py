@@ -17,7 +17,7 @@ from retriever.display.phrases import RELATIONS, find_highlights
 from retriever.errors import EncoderError
 from retriever.indexing.request import FolderAccess
 from retriever.lexical.properties import is_status, mark_property, tokenize_properties
-from retriever.lexical.tokens import remove_accents, tokenize, tokenize_unit
+from retriever.lexical.tokens import tokenize, tokenize_unit
 from retriever.places.view import View
 from retriever.places.words import SEARCHED_FIELDS, find_reader
 from retriever.query import FollowUp
@@ -54,7 +54,6 @@ READ_OF_FIRST, READ_OF_OTHERS = 3, 2  # units of a section, for the reader
 MAX_UNIT_CHARS = 900  # of one: it reads 160 tokens
 LEAST_SHARE = 0.01  # of the first score, as far as it counts: a reranker's may be 0
 
-_ACCENTED = re.compile(r"\w*[\u00c0-\u024f]\w*")
 _JOINED = re.compile(r"[\s\-_.'\u2019]*")  # what may stand between two words of one phrase
 
 
@@ -410,11 +409,9 @@ def find_question_words(
             phrases[-1][1] = max(end, phrases[-1][1])
         else:
             phrases.append([start, end])
-    # Words that were added to the question come without accents: they are shown as the text has them.
-    written = {remove_accents(word.lower()): word for text in texts for word in _ACCENTED.findall(text)}
     once: dict[str, str] = {}
     for start, end in phrases:
-        phrase = " ".join(dict.fromkeys(written.get(word.lower(), word) for word in question[start:end].split()))
+        phrase = " ".join(dict.fromkeys(question[start:end].split()))
         once.setdefault(phrase.casefold(), phrase)
     return tuple(once.values())
 

@@ -18,7 +18,6 @@ from retriever.types import Candidate, Evidence, Relation, RelationKind, Source
         ("use BackgroundTasks", "The background of it", ("BackgroundTasks",)),
         ("退房时间是几点", "中午前退房。", ("退房",)),
         ("Days, days and days", "a day", ("Days",)),
-        ("setze zurück zuruckgesetzt", "Es wird zurückgesetzt.", ("zurückgesetzt",)),
         ("tax return", "nothing of the kind", ()),
     ],
 )
