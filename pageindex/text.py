@@ -33,8 +33,8 @@ def join_cells(cells: Sequence[str]) -> str:
 def split_sentences(text: str) -> list[str]:
     """Return the sentences of a text, without the blanks between them.
 
-    >>> split_sentences("See e.g. that J. Smith of 3. May. Then go! \u884c\u304f\u3002\u6765\u308b\u3002")
-    ['See e.g. that J. Smith of 3. May.', 'Then go!', '\u884c\u304f\u3002', '\u6765\u308b\u3002']
+    >>> split_sentences("See e.g. that J. Smith of 3. May, Abs. 2. Then go! \u884c\u304f\u3002\u6765\u308b\u3002")
+    ['See e.g. that J. Smith of 3. May, Abs. 2.', 'Then go!', '\u884c\u304f\u3002', '\u6765\u308b\u3002']
     """
     return [text[start:end].strip() for start, end in find_sentences(text)]
 
@@ -53,15 +53,17 @@ def find_sentences(text: str) -> Iterator[tuple[int, int]]:
 
 
 def _is_within(text: str, dot: int, end: int) -> bool:
-    """Return whether a full stop ends no sentence: behind an initial, a day or `Dr`, or before a small letter."""
-    if text[end : end + 4].lstrip()[:1].islower():
+    """Return whether a full stop ends no sentence: in `J. Smith`, `3. May`, `Dr. Who`, `Fig. 2`, or `etc. and`."""
+    behind = text[end : end + 4].lstrip()[:1]
+    if behind.islower():
         return True
     start = max(text.rfind(" ", 0, dot), text.rfind("\n", 0, dot)) + 1
     word = text[start:dot].strip("([\"'")
     if word.isdecimal():
         return len(word) <= 2 and start > 0
     has_vowel = any(letter in "aeiouy" for letter in word.lower())
-    is_short = len(word) == 1 or (len(word) <= 4 and not has_vowel and not word.isupper())
+    is_abbreviation = not has_vowel and not word.isupper()
+    is_short = len(word) == 1 or (len(word) <= 4 and (is_abbreviation or behind.isdecimal()))
     return is_short and word.isascii() and word.isalpha()
 
 

@@ -68,15 +68,18 @@ class OpenModels:
 
         return Generator(self._profile.llm, allow_remote=self._profile.allow_remote)
 
-    @cached_property
-    def reader(self) -> "PassageReader | None":
-        """What reads lines of the first sections; None where words alone are wanted."""
+    def find_reader(self, *, abroad: bool) -> "PassageReader | None":
+        """Return what reads lines of the first sections; None where words alone are wanted.
+
+        Args:
+            abroad: whether the multilingual model has embedded them, and they or the question are not in English.
+        """
         if not self._profile.read_passages or self._profile.encoder.kind == "none":
             return None
         from retriever.embedding.onnx import OnnxEncoder, open_reader
 
         own = self._encoder
-        if isinstance(own, OnnxEncoder) and own.bundled_as == "english":
+        if isinstance(own, OnnxEncoder) and (abroad or own.bundled_as == "english"):
             return open_reader(own)
         return open_reader(bundled_encoder(EncoderSettings()))
 

@@ -65,7 +65,8 @@ def search(
             candidates = rerank(view, models.reranker, question, words, candidates, profile, recorder, note)
     with recorder.stage(StageName.HITS) as note:
         rows = read_rows(view, candidates, profile, access)
-        hits = build_hits(view, rows, expanded, words, profile, models.reader, recorder)
+        reader = models.find_reader(abroad=recorder.signals.abroad)
+        hits = build_hits(view, rows, expanded, words, profile, reader, recorder)
         note.text = f"{len(hits)} hits"
     recorder.order = tuple(candidate.node_id for candidate in candidates)
     return Found(hits, words, searched)

@@ -10,7 +10,7 @@ import os
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
@@ -171,17 +171,23 @@ class OnnxEncoder(TokenEncoder):
             raise EncoderError(f"{self._folder / QUESTION_MAP_NAME} cannot be read: {error}") from error
         return shaped
 
-    def encode_tokens(self, text: str) -> FloatMatrix:
-        """Return a unit vector for each token of a text, (t, 128) float32, special ones left out.
+    def encode_tokens(self, text: str, *, is_question: bool = False) -> FloatMatrix:
+        """Return a unit vector for each token of a text, (t, d) float32, special ones left out.
 
-        Each is what its token means beside the others, and is compared with other tokens' alone (`interact`). Only the
-        bundled model has such an output; of a longer text the first tokens are read.
+        Each is what its token means beside the others, and is compared with other tokens' alone (`interact`). The
+        English model has an output of its own for them; of a longer text the first tokens are read.
         """
-        ids = self._tokens.cut(text, self._limit).ids
-        vectors = run_model(self._session, ids, np.zeros_like(ids), "token_vectors")[0][1:-1]
+        prefix = self._prefixes.query if is_question else self._prefixes.document
+        ids = self._tokens.cut(prefix + text, self._limit).ids
+        vectors = run_model(self._session, ids, np.zeros_like(ids), self._token_output)[0][1:-1]
         lengths: FloatMatrix = np.linalg.norm(vectors, axis=1, keepdims=True)
         units: FloatMatrix = vectors / np.maximum(lengths, 1e-9)
         return units
+
+    @cached_property
+    def _token_output(self) -> str:
+        name: str = self._session.get_outputs()[-1].name
+        return name
 
     def _one(self, ids: Sequence[int]) -> FloatMatrix:
         """Return (d,), not yet a unit vector."""
@@ -242,6 +248,7 @@ READER = Path(__file__).parent / "models" / "reader-3"
 MAX_QUESTION_CHARS = 300
 MAX_TITLES = 3
 COMPARED = 4  # passages of one question, token by token
+UNRELATED_TOKENS = 0.68  # the mean late interaction, by the multilingual model, of five questions and other topics
 
 
 class CrossEncoder:
@@ -291,14 +298,20 @@ class CrossEncoder:
 
 
 class PassageReader:
-    """The bundled cross-encoder, or another in its form, beside the bundled encoder."""
+    """Reads passages by the bundled cross-encoder and late interaction; in other languages than English by this alone.
 
-    def __init__(self, folder: Path = READER, encoder: OnnxEncoder | None = None) -> None:
-        self._model = CrossEncoder(folder)
+    The multilingual model was not taught to compare tokens, and all of its tokens are alike: its cosines c become
+    (c - m) / (1 - m), m the mean of a question with texts about something else.
+    """
+
+    def __init__(self, encoder: OnnxEncoder | None = None, folder: Path = READER) -> None:
+        """Take a bundled encoder, the English one if none, and the cross-encoder that goes with that."""
         self._encoder = encoder or OnnxEncoder()
+        self._model = CrossEncoder(folder) if self._encoder.bundled_as != "multilingual" else None
+        self._unrelated = 0.0 if self._model else UNRELATED_TOKENS
 
     def measure_known(self, text: str, *, in_english: bool) -> float:
-        """Return which share of a text both models know, 0 to 1: they have one vocabulary."""
+        """Return which share of a text the models know, 0 to 1: both English ones have one vocabulary."""
         return self._encoder.measure_known(text, in_english=in_english)
 
     def read(self, question: str, passages: Sequence[tuple[Sequence[str], str]]) -> list[Reading]:
@@ -310,23 +323,29 @@ class PassageReader:
         question = question[:MAX_QUESTION_CHARS]
         texts = [f"{' > '.join(titles[-MAX_TITLES:])}: {text}" for titles, text in passages]
         try:
-            asked = self._encoder.encode_tokens(question.rstrip("?.! "))
-            self._model.load()  # by this thread, not by every thread at once
+            asked = self._encoder.encode_tokens(question.rstrip("?.! \u3002\uff1f\uff01"), is_question=True)
+
+            def compare(place: int) -> float:
+                cosine = interact(asked, self._encoder.encode_tokens(texts[place]))
+                return (cosine - self._unrelated) / (1 - self._unrelated)
+
             with ThreadPoolExecutor(usable_cores()) as pool:
-                logits = list(pool.map(lambda text: self._model.score(question, text), texts))
-                best = sorted(range(len(texts)), key=lambda place: -logits[place])[:COMPARED]
-                compared = pool.map(lambda place: interact(asked, self._encoder.encode_tokens(texts[place])), best)
-                interactions = dict(zip(best, compared, strict=True))
+                logits, best = [0.0] * len(texts), list(range(len(texts)))
+                if self._model:
+                    self._model.load()  # by this thread, not by every thread at once
+                    logits = list(pool.map(partial(self._model.score, question), texts))
+                    best = sorted(best, key=lambda place: -logits[place])[:COMPARED]
+                interactions = dict(zip(best, pool.map(compare, best), strict=True))
         except onnx_errors() as error:
-            raise EncoderError(f"{READER / MODEL_NAME} cannot be run: {error}") from error
+            raise EncoderError(f"the passages cannot be read: {error}") from error
         least = min(interactions.values(), default=0.0)
         return [Reading(logit, interactions.get(place, least)) for place, logit in enumerate(logits)]
 
 
 @lru_cache(maxsize=2)
 def open_reader(encoder: OnnxEncoder) -> PassageReader:
-    """Return the bundled reader beside that encoder, one for the whole process: it takes 0.2 s to load."""
-    return PassageReader(encoder=encoder)
+    """Return the reader beside that encoder, one for the whole process: it takes 0.2 s to load."""
+    return PassageReader(encoder)
 
 
 def interact(question: FloatMatrix, text: FloatMatrix) -> float:

@@ -233,7 +233,7 @@ def read_units(
         if known < UNDERSTOOD_FROM:
             note.skip(f"the reader knows {known:.0%} of the question")
             return ()
-        if " " not in question.strip():
+        if " " not in question.strip() and recorder.signals.form != "unspaced":
             note.skip("a word alone asks nothing")
             return ()
         try:

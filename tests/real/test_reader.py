@@ -58,7 +58,7 @@ def test_its_files_are_those_of_its_card() -> None:
 
 def test_a_model_that_is_not_there_is_an_error_that_names_it(tmp_path: Path) -> None:
     with pytest.raises(EncoderError, match="reranker"):
-        PassageReader(tmp_path).read("how?", [(("A",), "b")])
+        PassageReader(folder=tmp_path).read("how?", [(("A",), "b")])
 
 
 def test_a_rewording_is_read_for_the_verdict_too(index: Path) -> None:
@@ -89,3 +89,12 @@ def test_it_is_read_for_the_verdict_and_switched_off_by_its_setting(index: Path)
         answer = retriever.search("how long is a weekly copy kept?")
         assert answer.trace.signals.reading is None
         assert "read" not in [stage.name for stage in answer.trace.stages]
+
+
+def test_lines_in_another_language_are_chosen_by_meaning(tmp_path: Path) -> None:
+    lines = ("Die Sicherungen der Woche werden ein Jahr lang aufgehoben.", "Sie liegen im Keller auf dem Regal.")
+    key = "Der Hausmeister gibt den Schl\u00fcssel heraus."
+    page = "\n\n".join(("# Das Haus", *lines, key, "Montags wird der Flur gewischt."))
+    (tmp_path / "haus.md").write_text(page, encoding="utf-8")
+    with open_retriever([tmp_path], tmp_path / "index") as retriever:
+        assert retriever.answer("Wer kann mir die T\u00fcr aufsperren?").sentences[0].text == key
