@@ -318,6 +318,7 @@ PAGE_ADDRESSES = {
     "empty": "/?question=bees until:1900-01-01",
     "follow-up": f"/?question=and how does it travel?&after={QUESTION}",
     "reading": f"/read?node=notes.md&first=3&question={QUESTION}",
+    "letters": "/read?node=mail.md&first=7",
     "folder": "/read?node=garden/",
     "not found": "/read?node=garden/tomatos.md",
     "failure": f"/?question={QUESTION} in:gardn",
@@ -361,7 +362,7 @@ new PerformanceObserver((list) => shifts.push(
 
 
 class _SlowLine(LoopbackHandler):
-    """Sends on what the server of this address answers: pages line by line, then the script and the pictures."""
+    """Sends on what the server of this address answers: pages line by line, then the script."""
 
     protocol_version = "HTTP/1.0"  # the end of the connection is the end of the page
     server_url = ""
@@ -379,7 +380,7 @@ class _SlowLine(LoopbackHandler):
                 time.sleep(1 if line == b"</head>\n" else 0.005)  # the style sheet is there before the first line
 
 
-@pytest.mark.parametrize("name", ["start", "answered", "reading"])
+@pytest.mark.parametrize("name", ["start", "answered", "letters"])
 def test_nothing_moves_while_the_page_arrives(browser: Browser, server: Served, name: str) -> None:
     handler = type("_Handler", (_SlowLine,), {"server_url": server.url})
     with (
@@ -389,7 +390,7 @@ def test_nothing_moves_while_the_page_arrives(browser: Browser, server: Served, 
         # The start page shows recent questions by its script, and so waits for that.
         seen.page.add_init_script(f"localStorage.setItem('hybrid-retrieve.recent', '[\"a\"]'); {WATCH_SHIFTS}")
         page = seen.open(PAGE_ADDRESSES[name])
-        page.wait_for_load_state("networkidle")  # pictures that are loaded lazily come behind the page
+        page.wait_for_load_state("networkidle")
         assert page.evaluate("shifts") == []
         painted, ended = page.evaluate(
             "[performance.getEntriesByName('first-contentful-paint')[0].startTime,"

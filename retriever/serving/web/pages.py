@@ -43,11 +43,9 @@ from retriever.searching.citations import Anchors
 from retriever.serving.pool import Arguments, ServedIndex
 from retriever.serving.web.parse import WHOLE_LINES
 from retriever.serving.web.section_html import (
-    Picture,
     RenderOptions,
     highlight,
     locate_picture,
-    measure_picture,
     read_picture,
     render_markdown,
 )
@@ -389,11 +387,10 @@ def _render_text(
         target = targets.get((str(kind), path, anchor))
         return None if target is None else visit.read(target)
 
-    def picture(source: str, by_name: bool) -> Picture | None:
+    def picture(source: str, by_name: bool) -> str | None:
         known = folder in access.folders
         path = locate_picture(folder, node.path, source, by_name=by_name) if known else ""
-        shown = address("/picture", file=path, folder=prefix)
-        return Picture(shown, measure_picture(folder, path, access)) if path else None
+        return address("/picture", file=path, folder=prefix) if path else None
 
     # `[text][label]` leads where the end of the file says, which may be another section.
     texts = (stored.node.text for stored in reading.nodes_of_documents(view.connection, [key]))

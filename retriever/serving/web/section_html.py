@@ -12,13 +12,10 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from html import escape, unescape
-from io import BytesIO
 from pathlib import PurePosixPath
-from typing import BinaryIO
 from urllib.parse import unquote
 from xml.etree import ElementTree
 
-import imagesize
 import nh3
 import pygments
 from markdown_it.renderer import RendererHTML
@@ -98,7 +95,7 @@ _SANITIZER = nh3.Cleaner(
     attributes={
         "*": {"id", "title"},
         "a": {"href"},
-        "img": {"src", "alt", "width", "height", "loading", "decoding"},
+        "img": {"src", "alt", "loading", "decoding"},
         "input": {"type", "checked", "disabled"},
         "ol": {"start"},
         "td": {"colspan", "rowspan"},
@@ -127,21 +124,13 @@ _SANITIZER = nh3.Cleaner(
 
 
 @dataclass(frozen=True, slots=True)
-class Picture:
-    """A picture that a page shows."""
-
-    address: str
-    size: tuple[int, int] | None  # width and height in pixels, where its file says them
-
-
-@dataclass(frozen=True, slots=True)
 class RenderOptions:
     """How one text is rendered."""
 
     # (kind, path, anchor) as a document writes a link -> the address of what it leads to; None when it leads nowhere.
     resolve: Callable[[LinkKind, str, str], str | None] = lambda kind, path, anchor: None
-    # (a picture as a document writes it, whether it is embedded by its name) -> the picture; None: it is not shown.
-    picture: Callable[[str, bool], Picture | None] = lambda source, by_name: None
+    # (a picture as a document writes it, whether it is embedded by its name) -> its address; None: it is not shown.
+    picture: Callable[[str, bool], str | None] = lambda source, by_name: None
     words: frozenset[str] = frozenset()  # stems of the question's words, which are marked
     title: str = ""  # shown above the text already: a first heading that says the same is left out
     top_level: int = 2  # the level that the text's highest headings get
@@ -373,11 +362,8 @@ class _Writer:
         path = source if embedded else unquote(source.partition("#")[0].partition("?")[0])
         label = escape(alt or path.rstrip("/").rpartition("/")[2][:80])
         is_here = not _SCHEME.match(source) and not source.startswith("//")
-        if is_here and (picture := self._options.picture(path, embedded)):
-            # The room for it is kept until it comes, so that the text below does not jump.
-            room = ' width="{}" height="{}"'.format(*picture.size) if picture.size else ""
-            source = f'<img src="{escape(picture.address)}" alt="{label}" title="{label}"{room}'
-            return f'{source} loading="lazy" decoding="async">'
+        if is_here and (address := self._options.picture(path, embedded)):
+            return f'<img src="{escape(address)}" alt="{label}" title="{label}" loading="lazy" decoding="async">'
         return f'<span class="picture" title="{escape(source[:300])}"><b>Picture</b> {label}</span>'
 
 
@@ -386,7 +372,6 @@ class _Writer:
 # type that its name says and no other, with a policy under which nothing in it runs or loads.
 
 MAX_PICTURE_BYTES = 3_500_000
-MEASURED_BYTES = 65_536  # the first ones, which hold a picture's size
 # Where notes keep what is embedded by its name alone, beside the note or in a folder above it.
 EMBED_FOLDERS = (".", "attachments", "assets", "images", "img", "media", "files", "_attachments", "Attachments")
 
@@ -399,26 +384,12 @@ def read_picture(folder: str, path: str, access: FolderAccess) -> tuple[bytes, s
     """
     media_type = PICTURE_TYPES.get(PurePosixPath(path).suffix.lower())
     if media_type is not None and folder in access.folders:
-        with suppress(UnreadableDocumentError, OSError, ValueError), _open_picture(folder, path, access) as file:
-            return file.read(MAX_PICTURE_BYTES), media_type
+        pictures = replace(access.options, suffixes=tuple(PICTURE_TYPES), max_file_bytes=MAX_PICTURE_BYTES)
+        with suppress(UnreadableDocumentError, OSError, ValueError):
+            find_document(folder, path, pictures)
+            with os.fdopen(open_regular(f"{folder}/{path}"), "rb") as file:
+                return file.read(MAX_PICTURE_BYTES), media_type
     raise UsageError("there is no such picture below the indexed folders")
-
-
-def measure_picture(folder: str, path: str, access: FolderAccess) -> tuple[int, int] | None:
-    """Return the width and height of a picture in pixels; None where its first bytes do not say them."""
-    width, height = -1, -1
-    with suppress(UnreadableDocumentError, OSError, ValueError), _open_picture(folder, path, access) as file:
-        head = file.read(MEASURED_BYTES)
-        root = re.search(rb"<svg\b[^>]*>", head)  # of an SVG the whole is measured: parts of it have a width as well
-        width, height = imagesize.get(BytesIO(root[0] if root else head))
-    return (round(width), round(height)) if width >= 1 and height >= 1 else None
-
-
-def _open_picture(folder: str, path: str, access: FolderAccess) -> BinaryIO:
-    """Open a picture that may be shown; UnreadableDocumentError or OSError where it may not."""
-    pictures = replace(access.options, suffixes=tuple(PICTURE_TYPES), max_file_bytes=MAX_PICTURE_BYTES)
-    find_document(folder, path, pictures)
-    return os.fdopen(open_regular(f"{folder}/{path}"), "rb")
 
 
 def locate_picture(folder: str, document: str, source: str, *, by_name: bool) -> str:
