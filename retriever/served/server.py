@@ -84,20 +84,19 @@ class StreamEvent(BaseModel):
     prompt_tokens: int | None = _find(("usage", "prompt_tokens"), ("prompt_eval_count",))
     done: bool | None = None
     error: object = None
-    # How long it took, by the clocks of llama.cpp and Ollama.
+    # How long it took: llama.cpp counts milliseconds, Ollama nanoseconds.
     read: int | None = _find(("timings", "prompt_n"), ("prompt_eval_count",))
-    read_ms: float | None = _find(("timings", "prompt_ms"))
-    read_ns: float | None = _find(("prompt_eval_duration",))
+    read_time: float | None = _find(("timings", "prompt_ms"), ("prompt_eval_duration",))
     written: int | None = _find(("timings", "predicted_n"), ("eval_count",))
-    written_ms: float | None = _find(("timings", "predicted_ms"))
-    written_ns: float | None = _find(("eval_duration",))
+    written_time: float | None = _find(("timings", "predicted_ms"), ("eval_duration",))
 
     @property
     def measured(self) -> Measured | None:
         """How long the answer took; None where the server does not say."""
-        read_s = (self.read_ms or 0) / 1e3 + (self.read_ns or 0) / 1e9
-        written_s = (self.written_ms or 0) / 1e3 + (self.written_ns or 0) / 1e9
-        return Measured(self.read or 0, read_s, self.written, written_s) if self.written else None
+        if not self.written:
+            return None
+        second = 1e9 if self.done else 1e3
+        return Measured(self.read or 0, (self.read_time or 0) / second, self.written, (self.written_time or 0) / second)
 
 
 def share_of_yes(odds: Sequence[Mapping[str, Any]]) -> float:

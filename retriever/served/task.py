@@ -124,8 +124,7 @@ def is_endless(text: str) -> bool:
 
 def drop_thoughts(text: str) -> str:
     """Return the text behind the thinking; some templates leave out the tag that opens it, some never close it."""
-    text = re.sub(r"<think(?:ing)?>.*?(?:</think(?:ing)?>|\Z)", "", text, flags=re.DOTALL | re.IGNORECASE)
-    return re.split(r"</think(?:ing)?>", text, flags=re.IGNORECASE)[-1]
+    return re.sub(r".*</think(?:ing)?>|<think(?:ing)?>.*", "", text, flags=re.DOTALL | re.IGNORECASE)
 
 
 def find_object(text: str) -> str | None:
