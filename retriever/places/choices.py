@@ -29,8 +29,6 @@ class Choices:
     """Those of the most documents first."""
     properties: tuple[str, ...] = ()
     """`status=draft`, likewise."""
-    days: tuple[str, ...] = ()
-    """The first and the last day of a document; none where there is no document."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,13 +77,11 @@ def read_documents(connection: Connection) -> tuple[ScopedDocument, ...]:
 
 def list_choices(documents: Sequence[ScopedDocument], fields: Fields) -> Choices:
     """Return what a form offers."""
-    days = sorted(document.day for document in documents)
     pairs = (f"{key}={value}" for own in fields.values() for key, value in own if key not in TEXT_FIELDS)
     return Choices(
         tuple(list_document_folders(documents)[:MAX_CHOICES]),
         tuple(list_values(fields, "tags")[:MAX_CHOICES]),
         tuple(name for name, _ in Counter(pairs).most_common(MAX_CHOICES)),
-        tuple(days[:1] + days[-1:]),
     )
 
 
