@@ -261,13 +261,14 @@ def score_reading(scored: ScoredUnits, candidate: Candidate, first: Candidate) -
 def find_matched_fields(view: View, rows: HitRows, node_id: str, words: Collection[str]) -> tuple[tuple[str, str], ...]:
     """Return what of a document's front matter the question names, where the section is searched by it."""
     node, fields = rows.nodes[node_id], rows.fields.get(rows.keys[node_id], ())
-    is_reader = bool(fields) and find_reader(view.tree.sections(view.tree.document_key(node.id))).id == node.id
+    if not fields or find_reader(view.tree.sections(view.tree.document_key(node.id))).id != node.id:
+        return ()
     asked = frozenset(words).difference(tokenize("\n".join((node.title, *node.breadcrumb))))  # which is shown anyway
     return tuple(
         (key, value)
         for key, value in fields
-        if (is_reader and key in SEARCHED_FIELDS and not set(words).isdisjoint(tokenize(value)))
-        or (is_reader and asked.intersection(tokenize_properties([(key, value)])))
+        if (key in SEARCHED_FIELDS and not set(words).isdisjoint(tokenize(value)))
+        or asked.intersection(tokenize_properties([(key, value)]))
     )
 
 
