@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import partial, reduce
+from functools import reduce
 from itertools import groupby
 from typing import TYPE_CHECKING
 
@@ -24,10 +24,8 @@ from retriever.settings.layers import load_profile, profile_names, profile_summa
 from retriever.settings.schema import Profile, list_settings
 
 if TYPE_CHECKING:
-    from retriever.command_line.render import Page
     from retriever.looking.status import Status
     from retriever.retriever import Retriever
-    from retriever.types import SimilarSections
 
 
 @contextmanager
@@ -101,10 +99,12 @@ def read(
         raise click.UsageError("--unlinked goes with --similar")
     with open_at(reference, opening, console) as retriever:
         if similar:
+            from retriever.command_line.render import show_similar  # rich
+
             found = retriever.similar(reference, similar, unlinked=unlinked)
             if output.is_for_people and not found.sections:
                 console.note("no other file is similar")
-            output.draw(found, partial(draw_similar, found))
+            output.draw(found, lambda page: show_similar(page, found))
             return ExitCode.OK
         excerpt = retriever.read(reference)
     if output.is_for_people:  # on standard error: what is piped on is the text alone
@@ -114,13 +114,6 @@ def read(
         console.note(f"{place} | {titles}", dim=True)
     output.show(excerpt, excerpt.text)
     return ExitCode.OK
-
-
-def draw_similar(found: "SimilarSections", page: "Page") -> None:
-    """Draw the sections that `read --similar` found."""
-    from retriever.command_line.render import show_similar  # rich
-
-    show_similar(page, found)
 
 
 @options.command("status", "status -v", "status --json")

@@ -9,7 +9,6 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import closing, suppress
 from dataclasses import dataclass
-from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Literal
@@ -51,7 +50,6 @@ from retriever.store.files import FILE_NAME, LOGS, is_folder, require_own, write
 from retriever.trace import NoProgress
 from retriever.upkeep.probe import SAYS, SECONDS, probe
 
-Area = Literal["environment", "index", "language model"]
 Level = Literal["well", "note", "problem"]
 
 
@@ -59,7 +57,6 @@ Level = Literal["well", "note", "problem"]
 class Finding:
     """One thing that was examined."""
 
-    area: Area
     name: str  # what was examined, in a word or two
     level: Level  # `note`: worth knowing, nothing is broken; `problem`: something does not work, or soon will not
     says: str  # what was seen
@@ -106,7 +103,7 @@ def check_up(
     found = [*examine_software()]
     if place is None:
         cure = CommandHint("index FOLDER").render()
-        found.append(Finding("index", "index", "note", "nothing has been indexed yet", cure))
+        found.append(Finding("index", "note", "nothing has been indexed yet", cure))
     else:
         found += examine_index(place)
     if llm:
@@ -118,41 +115,41 @@ def examine_software() -> Iterator[Finding]:
     """Examine what is installed, and the bundled model."""
     engines = f"SQLite {sqlite3.sqlite_version}, ChromaDB {version('chromadb')}, ONNX Runtime {version('onnxruntime')}"
     python = f"Python {platform.python_version()} on {sys.platform} {platform.machine()}"
-    yield Finding("environment", "software", "well", f"{python}, {engines}")
+    yield Finding("software", "well", f"{python}, {engines}")
     try:
         for folder in BUNDLED_MODELS.values():
             ModelCard.read(folder).verify(folder)
         names = " and ".join(folder.name for folder in BUNDLED_MODELS.values())
-        yield Finding("environment", "bundled models", "well", f"{names} have their checksums")
+        yield Finding("bundled models", "well", f"{names} have their checksums")
     except EncoderError as error:
-        yield Finding("environment", "bundled models", "problem", str(error), f"install again: {name_installer()}")
+        yield Finding("bundled models", "problem", str(error), f"install again: {name_installer()}")
 
 
 def examine_language_model(profile: Profile) -> Iterator[Finding]:
     """Try what the language model can do; that and its speed are kept for the stages."""
-    generator, finding = Generator(profile.llm, allow_remote=profile.allow_remote), partial(Finding, "language model")
+    generator = Generator(profile.llm, allow_remote=profile.allow_remote)
     name = "model"
     try:
         model = generator.look_up()
         reads = f"it reads {model.window} tokens (llm.num_ctx)"
-        yield finding(name, "well", f"{generator.name} is there, at {generator.server.url}; {reads}")
+        yield Finding(name, "well", f"{generator.name} is there, at {generator.server.url}; {reads}")
         if generator.server.is_base:
-            yield finding("template", "problem", "it has no chat template: choose a model that follows instructions")
+            yield Finding("template", "problem", "it has no chat template: choose a model that follows instructions")
         name, started = "answer", time.monotonic()
         abilities = probe(generator)
         seconds = time.monotonic() - started
         took = f"tried on some tasks in {seconds:.0f} s"
         if seconds >= SECONDS:
             took += ", the longest time: on an idle machine it may be seen to do more"
-        yield finding(name, "well", f"{took}; {generator.speed}" if generator.speed else took)
+        yield Finding(name, "well", f"{took}; {generator.speed}" if generator.speed else took)
         for name, (what, how) in SAYS.items():
             if getattr(abilities, name):
-                yield finding(name, "well", f"was seen {what}")
+                yield Finding(name, "well", f"was seen {what}")
             elif not (name == "odds" and abilities.lists):
                 cure = f"left out; {how} uses it all the same" if how else ""
-                yield finding(name, "note", f"was not seen {what}", cure)
+                yield Finding(name, "note", f"was not seen {what}", cure)
     except LanguageModelError as error:
-        yield finding(name, "problem", str(error))
+        yield Finding(name, "problem", str(error))
 
 
 def examine_index(index: Store) -> Iterator[Finding]:
@@ -163,15 +160,15 @@ def examine_index(index: Store) -> Iterator[Finding]:
             # What reads rows of a damaged database could fail anywhere, so the rest waits for its repair.
             damage = list(connection.find_damage())
             if damage:
-                yield from (Finding("index", FILE_NAME, "problem", clause, repair) for clause in damage)
+                yield from (Finding(FILE_NAME, "problem", clause, repair) for clause in damage)
             else:
                 yield from examine_rows(connection)
                 yield from examine_derived(connection, index, repair)
     except NoIndexError as error:
-        yield Finding("index", "index", "note", str(error))
+        yield Finding("index", "note", str(error))
     except IndexUnusableError as error:  # one of another version says itself what to do
         cure = "" if isinstance(error, IndexVersionError) else repair
-        yield Finding("index", FILE_NAME, "problem", str(error), cure)
+        yield Finding(FILE_NAME, "problem", str(error), cure)
 
 
 def examine_rows(connection: Connection) -> Iterator[Finding]:
@@ -179,29 +176,29 @@ def examine_rows(connection: Connection) -> Iterator[Finding]:
     counts = reading.counts(connection)
     parts = ((counts.documents, "document"), (counts.sections, "section"), (counts.chunks, "chunk"))
     says = ", ".join(pluralize(number, noun) for number, noun in parts)
-    yield Finding("index", "rows", "well", says)
+    yield Finding("rows", "well", says)
 
     fingerprint = reading.meta(connection, "fingerprint") or ""
     if not fingerprint:
-        yield Finding("index", "vectors", "note", "made without an encoder: searched by words and structure alone")
+        yield Finding("vectors", "note", "made without an encoder: searched by words and structure alone")
     elif waiting := text_vectors.pending_count(connection):
         says = f"{pluralize(waiting, 'text')} without a vector yet: their sections are found by words alone"
-        yield Finding("index", "vectors", "note", says, CommandHint("index FOLDER").render())
+        yield Finding("vectors", "note", says, CommandHint("index FOLDER").render())
     else:
-        yield Finding("index", "vectors", "well", "every chunk has one")
+        yield Finding("vectors", "well", "every chunk has one")
 
 
 def examine_derived(connection: Connection, index: Store, repair: str) -> Iterator[Finding]:
     """Compare what is derived from the rows with them; `repair` is what to do about what is damaged."""
     if not reading.snapshot(connection):
         cure = CommandHint("index FOLDER").render()
-        yield Finding("index", "snapshot", "problem", "the first indexing has not finished", cure)
+        yield Finding("snapshot", "problem", "the first indexing has not finished", cure)
         return
     for name, error in index.derived().examine(connection):
         if error:
-            yield Finding("index", name, "problem", str(error), repair)
+            yield Finding(name, "problem", str(error), repair)
         else:
-            yield Finding("index", name, "well", "as in the database")
+            yield Finding(name, "well", "as in the database")
 
 
 # Repair: an index is made anew from its documents, and keeps what can be read of the old one.

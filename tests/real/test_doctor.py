@@ -208,5 +208,5 @@ def test_the_command_exits_with_1_for_problems_only(shelf: Shelf, cli: Cli) -> N
     (shelf.snapshot / "manifest.json").unlink()
     content = json.loads(cli("doctor", "--index", shelf.index, "--json", code=ExitCode.ERROR).out)
     assert content["problems"] == 1
-    assert {"area", "name", "level", "says", "cure"} == content["findings"][0].keys()
+    assert {"name", "level", "says", "cure"} == content["findings"][0].keys()
     assert "there is no index in" in cli("doctor", "--index", shelf.index.parent / "nowhere").out
