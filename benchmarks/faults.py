@@ -23,9 +23,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 
 import retriever.indexing.update
+from benchmarks.trials import between_states, killed, staged
 from retriever.embedding.vectors import import_chromadb
 from tests.scenarios import SCENARIOS, Scenario
-from tests.trials import between_states, killed, staged
 
 Trial = tuple[str, str, list[str]]
 """What was interrupted, how, and what was wrong then."""

@@ -77,6 +77,7 @@ def finish(process: BaseProcess, reading: Connection, seconds: float = DEADLINE_
 
 
 def result(work: Callable[[], object]) -> Any:  # noqa: ANN401 - whatever the work returns
+    """Return what some work returns in a process of its own; AssertionError where it fails."""
     value, error = finish(*start(work))
     assert not error, error
     return value
