@@ -26,6 +26,8 @@ from pageindex.outline import (
 from pageindex.summary import extractive_summary
 from pageindex.units import read_properties, read_units
 
+MAX_VALUE_CHARS = 300  # of a property; what is longer is a text, and nobody asks for it by its whole wording
+
 
 @dataclass(frozen=True, slots=True)
 class Placed:
@@ -62,7 +64,8 @@ class Document:
     def fields(self) -> tuple[tuple[str, str], ...]:
         """Return (key, value) of the front matter; each other name as `aliases`, each tag of the document as `tags`."""
         named = ("aliases", "alias", "tags", "tag")
-        others = (field for field in self.front_matter.fields if field[0] not in named)
+        fields = self.front_matter.fields
+        others = ((key, value[:MAX_VALUE_CHARS]) for key, value in fields if key not in named)
         aliases = (("aliases", alias) for alias in self.front_matter.aliases)
         return (*others, *aliases, *(("tags", tag) for tag in self.tags))
 
@@ -148,7 +151,7 @@ def _make_file_node(
     matter = markdown.front_matter
     metadata_lines = matter.lines if matter.is_metadata else 0
     title, above = name_document(path, matter.title, find_headings(markdown.blocks))
-    properties = read_properties(markdown.lines[1 : metadata_lines - 1], 2) if metadata_lines > 1 else ()
+    properties = read_properties(matter, markdown.lines) if matter.is_metadata else ()
     return Node(
         id=node_id,
         kind=NodeKind.FILE,

@@ -15,7 +15,6 @@ from itertools import islice, pairwise
 
 MAX_CHARS = 65_536  # longer blocks are not read: PyYAML takes 0.7 s for 500 KB
 MAX_FIELDS = 200  # of one document
-MAX_VALUE_CHARS = 300  # of a field; what is longer is a text, and nobody asks for it by its whole wording
 MAX_DOTS = 100  # in one line of TOML: a key of 30,000 dotted parts takes tomllib 15 s and 3 GB
 
 _NULLS = ("~", "null")
@@ -109,7 +108,7 @@ def _flatten(value: object, key: str = "") -> Iterator[tuple[str, str]]:
         for item in value:
             yield from _flatten(item, key)
     elif key:
-        yield key, _read_line(value)[:MAX_VALUE_CHARS]
+        yield key, _read_line(value)
 
 
 def _read_each_field(block: str) -> tuple[dict[object, object], list[str]]:

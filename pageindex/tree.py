@@ -3,7 +3,6 @@
 from __future__ import annotations  # nx.DiGraph takes a type argument for mypy only
 
 import unicodedata
-from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -19,15 +18,8 @@ if TYPE_CHECKING:
 MAX_SHOWN_TITLE = 200
 
 
-class UnknownNodeError(LookupError):
-    """There is no node with that id."""
-
-
 class DocumentTree:
-    """Nodes by id, in a directed graph whose edges lead to what a node contains, in document order.
-
-    Methods that take an id raise UnknownNodeError for one that is not in the tree.
-    """
+    """Nodes by id, in a directed graph whose edges lead to what a node contains, in document order."""
 
     def __init__(self) -> None:
         import networkx as nx  # 165 ms: paid by the first tree, not by every import
@@ -67,19 +59,16 @@ class DocumentTree:
             self._graph.add_edge(parent_id, node.id)
 
     def node(self, node_id: str) -> Node:
-        """Return the node with that id."""
-        self._check(node_id)
+        """Return the node with that id; KeyError where there is none."""
         node: Node = self._graph.nodes[node_id]["node"]
         return node
 
     def parent(self, node_id: str) -> Node | None:
         """Return the node that contains this one; None for a root."""
-        self._check(node_id)
         return next(map(self.node, self._graph.predecessors(node_id)), None)
 
     def children(self, node_id: str) -> tuple[Node, ...]:
         """Return the nodes that this one contains, in document order."""
-        self._check(node_id)
         return tuple(map(self.node, self._graph.successors(node_id)))
 
     def only_section(self, node: Node) -> Node | None:
@@ -97,20 +86,16 @@ class DocumentTree:
     def pretty(self, node_id: str | None = None, depth: int | None = None) -> str:
         """Return the tree as lines for people: title and `file:first-last`, of a folder how much is in it.
 
-        A file whose only heading has its title is one line with that. Where two folders of the tree hold a file or a
-        folder of one path, their names stand before it. Control characters of documents are inert.
+        A file whose only heading has its title is one line with that. The name of an indexed folder stands before its
+        paths, if it has one. Control characters of documents are inert.
         """
-        named = (node for node in self.walk() if node.kind is not NodeKind.SECTION)
-        names = Counter(name for node in named for name in {node.path, node.id.removesuffix("/")})
         shown = list(self._descend(node_id, depth, joins=True))
         counts = self.count_folders() if any(node.kind is NodeKind.FOLDER for node, _, _ in shown) else {}
         lines = []
         for node, lead, is_last in shown:
             branch = "" if lead is None else lead + ("└── " if is_last else "├── ")
             title = node.title if len(node.title) <= MAX_SHOWN_TITLE else f"{node.title[: MAX_SHOWN_TITLE - 1]}…"
-            place = f"{node.path}/" if node.kind is NodeKind.FOLDER else node.citation
-            if names[node.path] > 1:
-                place = node.id if node.kind is NodeKind.FOLDER else f"{node.id_prefix}{place}"
+            place = node.id if node.kind is NodeKind.FOLDER else f"{node.id_prefix}{node.citation}"
             held = ""
             if node.kind is NodeKind.FOLDER:
                 files, sections = counts[node.id]
@@ -160,10 +145,6 @@ class DocumentTree:
             if depth is None or level < depth:
                 below = "" if lead is None else lead + ("    " if is_last else "│   ")
                 pending.extend((child, below, index == 0, level + 1) for index, child in enumerate(family[::-1]))
-
-    def _check(self, node_id: str) -> None:
-        if node_id not in self._graph:
-            raise UnknownNodeError(f"no node {printable(node_id)}")
 
 
 def printable(text: str) -> str:

@@ -14,6 +14,7 @@ from enum import Enum
 from itertools import pairwise, zip_longest
 
 from pageindex.blocks import CODE, Block, BlockKind, Inline, show_html
+from pageindex.front_matter import FrontMatter
 from pageindex.span import Span
 from pageindex.text import CELL, as_label, cut_text, join_cells
 
@@ -469,27 +470,16 @@ def _is_colon(text: str) -> bool:
     return text.rstrip("*_ ").endswith(_COLONS)
 
 
-def read_properties(lines: Sequence[str], first: int) -> Iterator[Unit]:
-    """Yield the properties of front matter, each with the lines of its value; no titles, which stand above all.
-
-    Args:
-        lines: between its fences.
-        first: the line of the file that the first of them is.
-    """
-    starts = [number for number, line in enumerate(lines) if _split_field(line)]
-    for start, end in pairwise([*starts, len(lines)]):
-        name, value = _split_field(lines[start]) or ("", "")
-        inner = (line.strip().removeprefix("- ") for line in lines[start + 1 : end])
-        value = ", ".join(filter(None, [value.strip().strip("\"'"), *inner]))
-        if value.strip("[]{}") and not name.lower().endswith("title"):
-            yield Unit(UnitKind.FIELD, Span(first + start, first + end - 1), f"{name}: {value}", term=name)
-
-
-def _split_field(line: str) -> tuple[str, str] | None:
-    sign = min((sign for sign in ":=" if sign in line), key=line.index, default="")
-    name, _, value = line.partition(sign or ":")
-    is_name = name.strip().replace(" ", "").replace("-", "").replace(".", "").replace("_", "").isalnum()
-    return (name.strip(), value) if sign and is_name and not name[:1].isspace() else None
+def read_properties(matter: FrontMatter, lines: Sequence[str]) -> Iterator[Unit]:
+    """Yield the properties of front matter, each with its lines of the file; no titles, which stand above all."""
+    last = matter.lines - 1  # that of the closing fence
+    starts = [number for number, line in enumerate(lines[:last]) if line[:1].isalpha()]
+    for start, end in pairwise([*starts, last]):
+        name = lines[start].replace("=", ":").partition(":")[0].strip()
+        values = (value for key, value in matter.fields if name.lower() in key.split("."))
+        text = ", ".join(filter(None, values))
+        if text and not name.lower().endswith("title"):
+            yield Unit(UnitKind.FIELD, Span(start + 1, end), f"{name}: {text}", term=name)
 
 
 def count_linked(blocks: Sequence[Block]) -> int:

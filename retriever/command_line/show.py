@@ -143,7 +143,7 @@ def list_facts(status: "Status", index: str | None, *, is_verbose: bool) -> "Ite
     if state.embedded_share < 1:
         chunks += f" ({state.embedded_share:.0%} with a vector)"
     yield "holds", f"{pluralize(state.documents, 'file')}, {pluralize(state.sections, 'section')}, {chunks}"
-    yield "encoder", "; prefixes ".join(filter(None, (status.encoder, status.prefixes)))
+    yield "encoder", status.encoder
     if status.foreign_share:
         share = f"{status.foreign_share:.0%} of the text is not in English"
         yield "", f"{share}; to find it by meaning: {format_refresh_command(state, index)} --encoder-model multilingual"

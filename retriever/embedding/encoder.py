@@ -67,17 +67,6 @@ def served_prefixes(settings: EncoderSettings) -> Prefixes:
     return (find_prefixes(settings.model) or Prefixes()).overridden(settings)
 
 
-def describe_prefixes(settings: EncoderSettings) -> str:
-    """Return in words what a served model is given before the texts; empty for a model that has its own files."""
-    if settings.kind not in {"ollama", "openai"}:
-        return ""
-    query, document = served_prefixes(settings)
-    used = f"{query!r} before questions, {document!r} before documents" if query or document else "none"
-    if find_prefixes(settings.model) or (settings.query_prefix and settings.document_prefix):
-        return used
-    return f"{used}: {settings.model} is not among the known models; see its card and set encoder.query_prefix"
-
-
 # A model's tokenizer, without its own truncation and padding: both would lose or add something in silence.
 
 # A tokenizer's own record takes about 100 bytes a token: enough texts to keep all cores busy, and no more.

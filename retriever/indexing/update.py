@@ -364,8 +364,7 @@ def embed_texts(connection: Connection, encoder: Encoder, texts: Mapping[bytes, 
 
 LOOK_S = 0.5
 IDLE_SHARE = 20  # times as long as a look takes is waited until the next: 5 % of a core for the largest folders
-MOST_WAITS = 20  # looks after which a folder that never stops changing is indexed all the same
-RETRY_S = 10.0  # a failed run is tried again after this long, or when something changes
+RETRY_S = 10.0  # a failed run is tried again after this long
 
 
 def follow_folders(
@@ -383,28 +382,27 @@ def follow_folders(
     done = seen = look_at(folders)
     last = update(folders)
     yield last
-    failed, retry_at, waits = "", 0.0, 0
+    failed, took = "", 0.0
     while True:
+        time.sleep(RETRY_S if failed else max(LOOK_S, IDLE_SHARE * took))
         began, before = time.monotonic(), seen
         seen = look_at(folders)
         took = time.monotonic() - began
-        waits = waits + 1 if seen != done else 0
         # The saves of an editor, or a branch switch, are over when two looks are the same.
-        is_due = seen != done and (seen == before or waits > MOST_WAITS)
-        if is_due or (failed and began >= retry_at):
-            done, waits = seen, 0
-            try:
-                report = update(())
-            except RetrieverError as error:
-                if str(error) != failed:
-                    yield error
-                failed, retry_at = str(error), time.monotonic() + RETRY_S
-            else:
-                failed = ""
-                if report.added or report.changed or report.removed or report.skipped != last.skipped:
-                    yield report
-                last = report
-        time.sleep(max(LOOK_S, IDLE_SHARE * took))
+        if seen != before or (seen == done and not failed):
+            continue
+        done = seen
+        try:
+            report = update(())
+        except RetrieverError as error:
+            if str(error) != failed:
+                yield error
+            failed = str(error)
+        else:
+            failed = ""
+            if report.added or report.changed or report.removed or report.skipped != last.skipped:
+                yield report
+            last = report
 
 
 def look_at(folders: Sequence[Path]) -> list[Listing]:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from retriever.display.phrases import code, pluralize
 from retriever.embedding import find_bundled
-from retriever.embedding.encoder import BUNDLED_MODELS, FOREIGN_FROM, describe_prefixes, measure_foreign
+from retriever.embedding.encoder import BUNDLED_MODELS, FOREIGN_FROM, measure_foreign
 from retriever.errors import DocumentsError, RetrieverError, UsageError
 from retriever.indexing.changes import FolderChanges, choose_dialect, detect_changes, list_known, list_known_folder
 from retriever.indexing.request import IndexRequest, explain_refusal, matches_config, read_named_folders
@@ -134,7 +134,6 @@ class Status:
     remarks: tuple[tuple[str, str], ...]  # files that are read, and what in them is not as it should be
     forgotten: tuple[tuple[str, str], ...]  # what `forget` keeps out, each with how to take it back
     dialects: tuple[str, ...]  # of Markdown, in which the folders of `index` were read
-    prefixes: str  # what a served embedding model is given before each text; empty for other kinds
     foreign_share: float  # of the text, that the English model does not know; 0 for less than a tenth
 
 
@@ -157,7 +156,6 @@ def read_status(store: Store, view: View, profile: Profile) -> Status:
         remarks=reading.warnings(view.connection),
         forgotten=tuple(list_forgotten(view.connection)),
         dialects=tuple(folder.dialect for folder in reading.folders(view.connection)),
-        prefixes=describe_prefixes(profile.encoder),
         foreign_share=foreign if foreign >= FOREIGN_FROM else 0.0,
     )
 

@@ -93,7 +93,7 @@ def test_paths_as_the_current_folder_sees_them(
     monkeypatch.chdir("/")
     assert retriever.read("only/here.md:1-3").folder == str(second)  # as a hit of the second folder is cited
     assert retriever.read("only/here.md#here").node_id == "annex:only/here.md#here"
-    assert retriever.tree("only/here.md") == "Here  only/here.md"
+    assert retriever.tree("only/here.md") == "Here  annex:only/here.md"
 
 
 NO_LINES = ("0", "21", "0-3", "3-2", "5-21", "999999999", "1-999999999")
@@ -183,7 +183,7 @@ def test_a_closed_retriever_says_that_it_is_closed(shelf: Shelf) -> None:
 
 
 def test_the_tree_below_a_reference(retriever: Retriever) -> None:
-    assert retriever.tree("guide.md#install", depth=0) == "Install  guide.md:6-9"
+    assert retriever.tree("guide.md#install", depth=0) == "Install  docs:guide.md:6-9"
     assert retriever.tree("a/") == retriever.tree("a") != ""
     assert [node.id for node in retriever.nodes("guide.md", depth=1)] == [
         "docs:guide.md",

@@ -4,7 +4,7 @@ import pytest
 
 from pageindex.document import parse_document
 from pageindex.node import Node, NodeKind, Span
-from pageindex.tree import DocumentTree, UnknownNodeError
+from pageindex.tree import DocumentTree
 
 PAGES = {
     "guide/install.md": "# Install\n\n## Linux\n\n## macOS\n\n## Windows\n\n[use](../use.md#run)\n",
@@ -55,10 +55,9 @@ def test_a_walk(tree: DocumentTree) -> None:
     assert ids(tree.walk(depth=1)) == ["/", "guide/", "use.md"]
 
 
-def test_an_unknown_id_is_an_error(tree: DocumentTree) -> None:
-    with pytest.raises(UnknownNodeError) as caught:
-        tree.children("\x1b")
-    assert str(caught.value) == "no node \ufffd"
+def test_it_knows_its_ids(tree: DocumentTree) -> None:
+    with pytest.raises(KeyError):
+        tree.node("nothing")
     assert "use.md" in tree
     assert "nothing" not in tree
 
