@@ -2,11 +2,13 @@ r"""Does the cited line answer? Sections, passages, first sentences and verdicts
 
     uv run python benchmarks/lines.py ../shared/eval/lines.jsonl ../shared/eval/corpora [--index FOLDER] [--json]
     uv run python benchmarks/lines.py benchmarks/data/lines.jsonl benchmarks/data/lines
+    uv run python benchmarks/lines.py benchmarks/data/people.jsonl benchmarks/data/people
 
 Each question names a folder of documents (`corpus`), a file and the lines that answer, `also` where other lines do, or
 is of the kind `none`: the documents do not answer it. A section is right if its lines hold such a line, a passage if
-it and they overlap, a first sentence if most words of one of the two texts stand in the other. Shares come with
-intervals of 95 % (Wilson), by kind.
+it and they overlap, a first sentence if most words of one of the two texts stand in the other, a list is whole if that
+holds of each of its lines. `before` has the questions that one follows. Shares come with intervals of 95 % (Wilson), by
+kind, and by `half` where questions have one.
 """
 
 import argparse
@@ -22,7 +24,7 @@ from typing import Any
 from pageindex.blocks import read_blocks
 from pageindex.node import Span
 from pageindex.units import show_block
-from retriever import Hit, open_retriever
+from retriever import AskRequest, Hit, open_retriever
 from retriever.types import ShortAnswer
 
 MOST_WORDS = 0.6  # of the shorter text, in the other one
@@ -46,7 +48,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         with open_retriever([docs], index / corpus, profile=given.profile, settings={"top_k": 5}) as retriever:
             for item in asked:
                 if item["corpus"] == corpus:
-                    judged.append(judge(item, retriever.answer(item["question"]), docs))
+                    request = AskRequest(item["question"], item.get("before", ()))
+                    judged.append(judge(item, retriever.answer(request), docs))
                     if given.verbose:
                         print(json.dumps(judged[-1], ensure_ascii=False))
     print_table(judged)
@@ -57,7 +60,7 @@ def judge(item: dict[str, Any], shown: ShortAnswer, docs: Path) -> dict[str, Any
     answer = shown.answer
     first = shown.sentences[0] if shown.sentences else None
     seen = {
-        "question": item["question"], "kind": item["kind"], "verdict": answer.verdict,
+        "question": item["question"], "kind": item["kind"], "half": item.get("half"), "verdict": answer.verdict,
         "shown": first.text if first else "", "cited": first.citation if first else "",
     }  # fmt: skip
     if item["kind"] == "none":
@@ -70,6 +73,10 @@ def judge(item: dict[str, Any], shown: ShortAnswer, docs: Path) -> dict[str, Any
     seen["lines cited"] = len(right[0].passage) if right else None
     texts = [read_lines(docs / file, start, end) for file, start, end in places]
     seen["sentence"] = first is not None and any(says(first.text, text) for text in texts)
+    if item["kind"] == "list":
+        file, start, end = places[0]
+        lines = [read_lines(docs / file, line, line) for line in range(start, end + 1)]
+        seen["whole"] = first is not None and all(says(first.text, line) for line in lines if line)
     seen["gold"] = texts[0][:300]
     return seen
 
@@ -98,8 +105,8 @@ def print_table(judged: Sequence[dict[str, Any]]) -> None:
     kinds = defaultdict(list)
     for item in judged:
         if item["kind"] != "none":
-            kinds[item["kind"]].append(item)
-            kinds["all"].append(item)
+            for kind in filter(None, (item["kind"], item["half"], "all")):
+                kinds[kind].append(item)
     print(f"{'':<12}{'n':>4}  section first  in five        passage of these  first sentence  answered       none")
     for kind, items in kinds.items():
         found = [item for item in items if item["section in five"]]
@@ -114,6 +121,7 @@ def print_table(judged: Sequence[dict[str, Any]]) -> None:
         print(f"{kind:<12}{len(items):>4}  " + "  ".join(shares))
     found = [item for item in kinds["all"] if item["section in five"]]
     print(f"lines cited: {sum(item['lines cited'] for item in found) / max(1, len(found)):.1f}")
+    print(f"lists whole: {share([item['whole'] for item in found if item['kind'] == 'list'])}")
     wrong = [item for item in kinds["all"] if item["verdict"] == "answered" and not item["sentence"]]
     print(f"answered, and the first sentence is wrong: {len(wrong)} of {len(kinds['all'])}")
     without = [item for item in judged if item["kind"] == "none"]
