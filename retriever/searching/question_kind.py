@@ -66,7 +66,7 @@ OPENING_WORDS = frozenset(
 def read_kind(question: str, before: str = "") -> QuestionKind:
     """Return what a question asks for; what begins as no question does may be a term, or name several things.
 
-    A follow-up that does not say it asks for what the question `before` asks for.
+    A follow-up that does not say it, also behind a first word, asks for what the question `before` asks for.
 
     >>> read_kind("what is the default port?").value
     'value'
@@ -76,12 +76,14 @@ def read_kind(question: str, before: str = "") -> QuestionKind:
     'list'
     """
     text = cut_phrases(question)
-    words = text.split()[1:]
-    kind = next((kind for phrase, kind in PHRASES if phrase in text), None)
+    kind, words = find_kind(text), text.split()[1:]
+    if before and kind in (None, QuestionKind.OTHER):
+        words = words[1:]  # `and when?`
+        kind = find_kind(f"^ {' '.join(words)} ")
+        if kind in (None, QuestionKind.OTHER):
+            return read_kind(before)
     if kind is QuestionKind.WHICH:
         return QuestionKind.LIST if has_plural(words[1:3]) else QuestionKind.VALUE
-    if before and kind in (None, QuestionKind.OTHER):
-        return read_kind(before)
     if kind:
         return kind
     is_short = len(words) <= _BARE
@@ -89,6 +91,11 @@ def read_kind(question: str, before: str = "") -> QuestionKind:
         return QuestionKind.LIST
     is_term = is_short and not any(map(is_unspaced, question))
     return QuestionKind.DEFINITION if is_term else QuestionKind.OTHER
+
+
+def find_kind(text: str) -> QuestionKind | None:
+    """Return the kind of the first phrase that a text, cut for phrases, has."""
+    return next((kind for phrase, kind in PHRASES if phrase in text), None)
 
 
 def has_plural(words: Sequence[str]) -> bool:

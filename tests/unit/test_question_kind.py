@@ -44,6 +44,7 @@ from retriever.searching.question_kind import read_kind
         ("Anahtar nerede?", "where"),
         ("Hvor mange gæster kommer der?", "value"),
         ("¿dónde está mi llave?", "where"),
+        ("¿cuántas llaves hay?", "value"),
     ],
 )
 def test_what_a_question_asks_for(question: str, kind: str) -> None:
@@ -54,3 +55,8 @@ def test_a_follow_up_asks_for_what_was_asked_before() -> None:
     before = "how long does it bake?"
     kinds = [read_kind(question, before).value for question in ("and rolls?", "what about rolls?", "why?")]
     assert kinds == ["value", "value", "why"]
+
+
+@pytest.mark.parametrize(("question", "kind"), [("and when?", "value"), ("¿y dónde?", "where"), ("und wo?", "where")])
+def test_a_follow_up_may_say_it_behind_a_first_word(question: str, kind: str) -> None:
+    assert read_kind(question, "what are the steps").value == kind
