@@ -14,6 +14,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
+from math import isclose
 from string import digits
 
 import numpy as np
@@ -240,7 +241,11 @@ def score_units(units: Sequence[Unit], asked: Asked) -> ScoredUnits:
 
 def read_features(units: Sequence[Unit], asked: Asked) -> list[dict[str, float]]:
     """Return what speaks for each unit, by the names of `WEIGHTS`; words as z-scores over the units."""
-    words = standardize([measure_words(unit.in_full, asked) for unit in units])
+    measured = [measure_words(unit.in_full, asked) for unit in units]
+    words, whole = standardize(measured), sum(asked.rarity.values())
+    # The unit that has all words of the question first defines them; where none has, what the section begins with.
+    held = [place for place, own in enumerate(measured) if isclose(own, whole)]
+    first = next((place for place in held if units[place].kind is not UnitKind.LIST), 0)
     cues = [phrase for phrase, kind in CUES if kind is asked.kind]
     return [
         {
@@ -250,7 +255,7 @@ def read_features(units: Sequence[Unit], asked: Asked) -> list[dict[str, float]]
             "its term is asked for": float(asks_for(unit.term, asked)),
             "list where one is asked for": float(unit.kind is UnitKind.LIST and asked.kind is QuestionKind.LIST),
             "code where it is asked how": float(unit.kind is UnitKind.CODE and asked.kind is QuestionKind.HOW_TO),
-            "first where a definition is asked for": float(not place and asked.kind is QuestionKind.DEFINITION),
+            "first where a definition is asked for": float(place == first and asked.kind is QuestionKind.DEFINITION),
             unit.kind.value: 1.0,
         }
         for place, unit in enumerate(units)

@@ -150,6 +150,13 @@ def test_a_section_that_names_both_sides_alone_is_behind_all_others() -> None:
     assert max(prefer_answers(score_node(node, asked), node, asked).scores) < -FAR / 2
 
 
+def test_what_has_a_symbol_first_defines_it() -> None:
+    text = "# Water\n\nThree parts.\n\n- share theta of all\n- pores\n\nIn dry soil, theta is 0.\n"
+    node = parse_document("a.md", text).nodes[-1].node
+    scored = score_node(node, Asked(read_kind("theta"), {"theta": 1.0}, ()))
+    assert scored.units[scored.best(1)[0]].text == "share theta of all"
+
+
 def test_a_paragraph_that_is_mostly_a_link_says_where_and_not_what() -> None:
     text = "[The oven heats to 240 degrees](oven.md) in the bakery.\n\nThe oven heats with [gas](gas.md), slowly.\n"
     node = parse_document("a.md", f"# Kitchen\n\n{text}").nodes[-1].node
