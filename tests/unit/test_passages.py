@@ -150,6 +150,13 @@ def test_a_section_that_names_both_sides_alone_is_behind_all_others() -> None:
     assert max(prefer_answers(score_node(node, asked), node, asked).scores) < -FAR / 2
 
 
+def test_a_section_without_a_new_word_of_a_follow_up_is_as_good_as_its_lines() -> None:
+    node = make_node("## Lake\n\nA gig leaves at noon.\n", "a.md#lake", "Lake")
+    asked = Asked(read_kind("who steers it"), {"steer": 1.0}, (), is_follow_up=True)
+    scored = score_node(node, asked)
+    assert prefer_answers(scored, node, asked) == scored
+
+
 def test_what_has_a_symbol_first_defines_it() -> None:
     text = "# Water\n\nThree parts.\n\n- share theta of all\n- pores\n\nIn dry soil, theta is 0.\n"
     node = parse_document("a.md", text).nodes[-1].node
