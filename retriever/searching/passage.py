@@ -294,11 +294,13 @@ def standardize(values: Sequence[float]) -> list[float]:
 def find_beside(units: Sequence[Unit], scores: Sequence[float], best: int, asked: Asked) -> list[int]:
     """Return the places of what is cited together, in the order of lines: the best unit, and at most one beside it.
 
-    That is what it points back to, the other side of a difference, or the next best unit where it
+    That is what it introduces, what it points back to, the other side of a difference, or the next best unit where it
     stands beside it and is nearly as good. Together they have at most MOST_LINES.
     """
     other = None
-    if points_back(units, best):
+    if introduces(units, best):
+        other = best + 1
+    elif points_back(units, best):
         other = best - 1
     elif asked.kind is QuestionKind.DIFFERENCE:
         other = find_other_side(units, scores, best, asked)
@@ -316,6 +318,13 @@ def find_beside(units: Sequence[Unit], scores: Sequence[float], best: int, asked
 def join(spans: Sequence[Span]) -> Span:
     """Return the lines from the first to the last of some."""
     return Span(min(span.first for span in spans), max(span.last for span in spans))
+
+
+def introduces(units: Sequence[Unit], place: int) -> bool:
+    """Return whether a unit is the paragraph that introduces the list or table behind it, whose lines begin with it."""
+    own = units[place]
+    following = units[place + 1].span if own.kind is not UnitKind.LIST and place + 1 < len(units) else own.span
+    return following.first == own.span.first and following.last > own.span.last
 
 
 def points_back(units: Sequence[Unit], place: int) -> bool:
