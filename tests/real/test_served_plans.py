@@ -70,8 +70,8 @@ def test_a_stage_asks_for_what_the_model_can_do(
     answer = ask(ships, ollama)
     assert answer.degraded == ()
     expansion, rerank = ollama.asked
-    assert ("hyde" in expansion.properties) == bool(passages)
-    assert f"{passages} passages" in expansion.instructions or not passages
+    assert "hyde" in expansion.properties
+    assert f"{passages} passages" in expansion.instructions
     assert least <= len(rerank.candidates) <= 30
     seconds = sum(asked.prompt_tokens for asked in ollama.asked) / reads + (3 * 22 + 30 + 4 * least) / writes
     assert seconds <= most_s
@@ -99,7 +99,7 @@ def test_a_slow_model_finishes_whenever_its_headers_come(
 
 
 @pytest.mark.parametrize("profile", ["precision", "full"])
-@pytest.mark.parametrize("length", [32_768, 8192, 4096, 2048])
+@pytest.mark.parametrize("length", [32_768, 4096, 2048])
 def test_every_context_window_holds_candidates(ships: Shelf, ollama: ScriptedServer, profile: str, length: int) -> None:
     ollama.models["llama3.2:latest"] = Model(context_length=length)
     SPEEDS.write(f"{ollama.url} llama3.2", Speed(1e5, 1e5))  # time is no reason to ask for less
