@@ -30,7 +30,7 @@ MAX_HTML_CHARS = 2000  # likewise of one piece of HTML
 
 
 class BlockKind(Enum):
-    """What a block is."""
+    """The kinds of blocks."""
 
     HEADING = "heading"
     PARAGRAPH = "paragraph"
@@ -70,11 +70,11 @@ class Inline:
     """A paragraph, a heading or a cell, read once."""
 
     text: str
-    """What a page shows of it, with a line end where a line of the file ends."""
+    """The text that a page shows, with a line end where a line of the file ends."""
     term: str = ""
     """The bold, emphasized or code text that it begins with; empty without."""
     rest: str = ""
-    """What follows the term, with `CODE` in the place of code."""
+    """The text behind the term, with `CODE` in the place of code."""
     is_bold: bool = False
     """Whether the term is bold."""
     pictures: tuple[str, ...] = ()

@@ -141,7 +141,7 @@ class Skipped:
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """What a folder holds."""
+    """The files of a folder."""
 
     files: tuple[SourceFile, ...]  # sorted by path
     # Sorted by path. What is hidden, ignored or not named like a document is not among them.

@@ -37,7 +37,7 @@ Plugin = Callable[[MarkdownIt], None]
 
 @dataclass(frozen=True, slots=True)
 class Dialect:
-    """What the documents of one program hold beside CommonMark."""
+    """The Markdown of one program: its additions to CommonMark."""
 
     name: str
     markers: tuple[str, ...] = ()
@@ -45,11 +45,11 @@ class Dialect:
     plugins: tuple[Plugin, ...] = ()
     """Rules of markdown-it."""
     hides: tuple[tuple[str, str], ...] = ()
-    """What begins and what ends a text that no page shows."""
+    """The beginning and the end of a text that no page shows."""
     components: bool = False
     """Whether `<Tab title="npm">` is a component: elsewhere it is text, as `Vec<T>` is."""
     hides_in_code: str = ""
-    """What a line of code begins with that a program puts a file in the place of; empty where none does."""
+    """The beginning of a line of code that a program replaces by a file; empty where none does."""
 
 
 COMMONMARK = Dialect("commonmark")

@@ -46,7 +46,7 @@ class Document:
     path: str
     """Relative to the indexed folder."""
     id_prefix: str
-    """What its ids begin with before the path."""
+    """The beginning of its ids, before the path."""
     title: str
     """The file node's title."""
     front_matter: FrontMatter
@@ -56,7 +56,7 @@ class Document:
     links: tuple[tuple[str, Link], ...]
     """(id of the node whose lines hold it, link), in the order of lines."""
     warnings: tuple[str, ...]
-    """What was not understood, as clauses."""
+    """Parts that were not understood, as clauses."""
     tags: tuple[str, ...] = ()
     """Of the front matter, then of the text, without `#`, each once, whatever its case."""
 

@@ -22,7 +22,7 @@ _NULLS = ("~", "null")
 
 @dataclass(frozen=True, slots=True)
 class FrontMatter:
-    """What a document says about itself before its text."""
+    """The metadata of a document, before its text."""
 
     lines: int = 0  # how many lines the block has, both fences counted; 0 without one
     # Whether all of it was understood. If not, its lines are text like any other, and the fields are those understood.

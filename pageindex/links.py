@@ -36,7 +36,7 @@ class Link:
     target_path: str
     """The path or note name, percent-decoded; empty for the document itself. A leading `/` is the indexed folder."""
     anchor: str
-    """What follows `#`, percent-decoded; empty without one. A wikilink may name headings above: `Install#Linux`."""
+    """The part behind `#`, percent-decoded, or empty. A wikilink may name headings above: `Install#Linux`."""
     kind: LinkKind
     """How `target_path` is to be understood."""
 

@@ -1,4 +1,4 @@
-"""What a document is called: by its title, and by its file where the title could stand above any other."""
+"""The name of a document: its title, and its file where the title could stand above any other."""
 
 from collections.abc import Sequence
 from pathlib import PurePosixPath

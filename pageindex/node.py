@@ -11,7 +11,7 @@ PART_LEVEL = 7  # below every heading: a part contains none
 
 
 class NodeKind(StrEnum):
-    """What a node stands for."""
+    """The kinds of nodes."""
 
     FOLDER = "folder"
     FILE = "file"
@@ -52,14 +52,14 @@ class Node:
     front_matter_lines: int = 0
     """How many lines at the beginning of `text` are front matter (its fences counted); 0 for sections."""
     anchor: str = ""
-    """What a link's `#fragment` names this node by: the heading's `{#id}`, else its slug as GitHub makes it, unique in
+    """The `#fragment` of links to this node: the heading's `{#id}`, else its slug as GitHub makes it, unique in
     its file (`-1`, `-2` ... appended to repeats). Empty for files and folders."""
     summary: str = ""
     """A short extractive summary; see `summary.py`."""
     shown_text: str | None = None
     """`text`, line by line, without comments and the like, which are not searched; None where it has none."""
     units: tuple[Unit, ...] = ()
-    """What a person would point at; see `units.py`."""
+    """The pieces that a person would point at; see `units.py`."""
     blocks: tuple[Block, ...] = field(default=(), compare=False, repr=False)
     """The outermost blocks of `text`, heading included; empty for a node that an index gives."""
 
@@ -102,7 +102,7 @@ class Node:
 
     @property
     def id_prefix(self) -> str:
-        """What stands before the path in the id: it tells the folders of one index apart, and ends with a colon."""
+        """The part of the id before the path: it tells the folders of one index apart, and ends with a colon."""
         rest = self.id.removeprefix(self.path)
         return "" if len(rest) < len(self.id) and rest[:1] in ("", "#", "/") else f"{self.id.partition(':')[0]}:"
 

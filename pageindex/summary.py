@@ -1,4 +1,4 @@
-"""What a text is worth before a question is asked: its first sentences, and whether it is likely to answer anything.
+"""The worth of a text before a question is asked: its first sentences, and whether it is likely to answer anything.
 
 Lists of links and logs rarely do. Link density tells navigation from content (Kohlschütter, Fankhauser and Nejdl,
 "Boilerplate detection using shallow text features", WSDM 2010). Titles that come back over and over in one file

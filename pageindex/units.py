@@ -26,7 +26,7 @@ JOINT = "; "  # between two items of a whole list
 
 
 class UnitKind(Enum):
-    """What a unit is, as questions ask for it."""
+    """The kinds of units, as questions ask for them."""
 
     PARAGRAPH = "paragraph"
     ITEM = "item"
@@ -41,7 +41,7 @@ class UnitKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """What a person would point at."""
+    """A piece of text that a person would point at."""
 
     kind: UnitKind
     span: Span
@@ -49,9 +49,9 @@ class Unit:
     text: str
     """As a page shows it, on one line."""
     lead: str = ""
-    """What it is read below, as plain text: what introduces a list, the item above an inner one, a table's header."""
+    """Plain text that it is read below: a list's introduction, the item above an inner one, a table's header."""
     term: str = ""
-    """What it defines, or the key that it sets; empty where it does neither."""
+    """The term that it defines, or the key that it sets; empty where it does neither."""
     linked: int = 0
     """How many of its characters are the texts of links, of a paragraph or an item that is not cut."""
 
@@ -63,7 +63,7 @@ class Unit:
 
 @dataclass(frozen=True, slots=True)
 class _Lead:
-    """What introduces the next block."""
+    """The text that introduces the next block."""
 
     line: int
     text: str

@@ -1,4 +1,4 @@
-"""What a program does with an index: make it, open it for questions, follow its folders, take documents out.
+"""The functions for programs: make an index, open it for questions, follow its folders, take documents out.
 
     from retriever.api import index_folders, open_retriever
 

@@ -91,7 +91,7 @@ class CommandHint(str):
 
 
 class RetrieverError(Exception):
-    """What went wrong, and what to do about it.
+    """An error that a user can do something about, and how.
 
     Args:
         message: what went wrong, in one or two sentences.
@@ -104,7 +104,7 @@ class RetrieverError(Exception):
 
     @property
     def message(self) -> str:
-        """What went wrong, without the hint."""
+        """The error alone, without the hint."""
         return super().__str__()
 
     def __str__(self) -> str:

@@ -85,7 +85,7 @@ class OpenModels:
 
     @cached_property
     def reranker(self) -> "Reranker | None":
-        """What reads the candidates; None where none is wanted."""
+        """The reranker of the candidates; None where none is wanted."""
         # Each kind is imported when it is asked for. No model is loaded yet: faults are errors of `score`.
         settings = self._profile.rerank
         match settings.kind:

@@ -1,4 +1,4 @@
-"""What a caller may bring of its own: an embedding model, a progress reporter."""
+"""Protocols of what a caller may bring: an embedding model, a progress reporter."""
 
 from collections.abc import Sequence
 from typing import Protocol

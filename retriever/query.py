@@ -1,4 +1,4 @@
-"""What a search is given: which part of the index it may find, and the texts that it is searched with."""
+"""The input of a search: the part of the index that it may find, and the texts that it is searched with."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
@@ -78,7 +78,7 @@ class SearchedScope:
     scope: Scope
     """Of the question and the options together."""
     question: str
-    """What was searched for: the question without its filters."""
+    """The text that was searched for: the question without its filters."""
     sections: int
     """How many sections the scope has."""
     documents: int
@@ -108,7 +108,7 @@ class AskRequest:
     conversation: Sequence[str] = ()
     """The questions that were asked before, oldest first: a follow-up is understood by them."""
     scope: Scope = EVERYWHERE
-    """What may be found, beside the filters in the question."""
+    """The part that may be found, beside the filters in the question."""
     expansion: Expansion | None = None
     """Other wordings of the question, in place of those that a language model would write."""
     is_typing: bool = False
@@ -173,7 +173,7 @@ class Dropped:
 
 @dataclass(frozen=True, slots=True)
 class ExpansionReport:
-    """What was done to expand one question."""
+    """The expansion of one question, as it was done."""
 
     note: str  # what was done, or why nothing was, in a few words
     rewordings: tuple[str, ...] = ()  # that were searched with

@@ -27,7 +27,7 @@ NEAREST, MOSTLY = 3, 0.5  # sections, and the share of their text that is not En
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What one search found, and where it looked."""
+    """The result of one search, and where it looked."""
 
     hits: tuple[Hit, ...] = ()
     """Best first."""

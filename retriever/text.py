@@ -1,4 +1,4 @@
-"""What is shown of a section, as one line or within a length; the known name that was meant by another. Pure."""
+"""Texts cut to a line or a length, and the known name that was meant by another. Pure."""
 
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches

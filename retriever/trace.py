@@ -11,7 +11,7 @@ from retriever.types import Degradation, Ranking, Signals, Stage, StageName, Tra
 
 @dataclass(slots=True)
 class Note:
-    """What a stage says of itself."""
+    """The note of a stage on itself."""
 
     text: str = ""
     skipped: bool = False  # whether it is switched off, or has nothing to do

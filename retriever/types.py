@@ -29,18 +29,18 @@ class Chunk:
     text: str
     """The piece of the node's text; a table that was split begins with its header again."""
     embedded_text: str
-    """What the encoder reads: the breadcrumb and title, then `text`. Equal texts share one vector."""
+    """The text that the encoder reads: the breadcrumb and title, then `text`. Equal texts share one vector."""
 
 
 class Source(StrEnum):
-    """What found a section, or moved it: the rankings that are fused, and the reranking."""
+    """The sources of a hit: the rankings that are fused, and the reranking."""
 
     SEMANTIC = "semantic"
     """The chunks whose vectors are nearest to the question's."""
     KEYWORD = "keyword"
     """The question's words, by BM25."""
     NAME = "name"
-    """What bears the question as its title, file name or alias, or holds an identifier letter by letter."""
+    """Sections that bear the question as title, file name or alias, or hold an identifier letter by letter."""
     NEIGHBORS = "neighbors"
     """The tree around what the others found."""
     RERANK = "rerank"
@@ -62,7 +62,7 @@ class Relation:
     """The way on which the tree brought a section in."""
 
     kind: RelationKind
-    """What the section is to the other one."""
+    """The relation of the section to the other one."""
     node_id: str
     """The other one."""
 
@@ -85,16 +85,16 @@ class Ranked:
     via: Relation | None = None
     """The hit whose neighbor it is; None where it was found by itself."""
     note: str = ""
-    """What else the source says, in a few words."""
+    """A further remark of the source, in a few words."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ranking:
-    """What one source found: each node once, best first, ties by node id."""
+    """The nodes that one source found: each once, best first, ties by node id."""
 
     source: Source
     scale: str
-    """What the scores are: `cosine`, `bm25`, `decayed rrf` ..."""
+    """The scale of the scores: `cosine`, `bm25`, `decayed rrf` ..."""
     weight: float
     """Its weight in the fusion, at least 0."""
     items: tuple[Ranked, ...]
@@ -119,7 +119,7 @@ class Reading:
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """What one source says for one node."""
+    """The evidence of one source for one node."""
 
     source: Source
     rank: int
@@ -145,7 +145,7 @@ class Candidate:
     evidence: tuple[Evidence, ...]
     """Largest share first."""
     scale: str = ""
-    """What the score is; empty: what the profile's fusion gives."""
+    """The scale of the score; empty: that of the profile's fusion."""
     copies: tuple[str, ...] = ()
     """Other nodes with the same text."""
 
@@ -205,7 +205,7 @@ class Hit(Cited):
     """Whether `text` is shorter than the section."""
     score: float
     scale: str
-    """What the score is: `rrf` (a sum of weights / (k + rank)), `reranked` (0 to 1 and what entities add;
+    """The scale of the score: `rrf` (a sum of weights / (k + rank)), `reranked` (0 to 1 and what entities add;
     docs/guide/profiles.md), `several` (of several indexes: confidence / (k + rank)).
     Comparable within one answer only."""
     evidence: tuple[Evidence, ...]
@@ -215,9 +215,9 @@ class Hit(Cited):
     words: tuple[str, ...] = ()
     """The question's words that it has, as the question writes them; neighbors in the question are one phrase."""
     reasons: tuple[str, ...] = ()
-    """What else speaks for it, in words: `near in meaning`, `beside "Install"`; the largest share first."""
+    """Further reasons for it, in words: `near in meaning`, `beside "Install"`; the largest share first."""
     sentence: str = ""
-    """What of the passage answers, as plain text, the items of a list as lines; empty where nothing is shown."""
+    """The part of the passage that answers, as plain text, a list's items as lines; empty where none is shown."""
     verbatim: tuple[str, ...] = ()
     """The lines of a passage with code or a table, as they are written; empty for prose."""
     reading_score: float | None = None
@@ -249,7 +249,7 @@ class SimilarSection(Cited):
 
 @dataclass(frozen=True, slots=True)
 class SimilarSections:
-    """What is near in meaning to a section or file."""
+    """The sections near in meaning to a section or file."""
 
     node_id: str
     """The section, with all below it, or the file that was asked about."""
@@ -262,7 +262,7 @@ class SimilarSections:
 
 @dataclass(frozen=True, slots=True)
 class IndexState:
-    """What was searched, and how fresh it is."""
+    """The index that was searched, and how fresh it is."""
 
     path: str
     """The index's folder."""
@@ -319,7 +319,7 @@ class Stage:
     name: StageName
     milliseconds: float
     note: str
-    """What it found, or why it was skipped, in a few words."""
+    """Its result, or why it was skipped, in a few words."""
     skipped: bool = False
     """Whether it was switched off, or had nothing to do."""
 
@@ -348,7 +348,7 @@ QuestionForm: TypeAlias = Literal["question", "function_words", "words", "unspac
 
 @dataclass(frozen=True, slots=True)
 class Signals:
-    """What speaks for an answer, before it is weighed; see `confidence`."""
+    """The signs of an answer, before they are weighed; see `confidence`."""
 
     coverage: float
     """The share of the question, by the rarity of its words, that one section covers at most, 0 to 1."""
@@ -357,13 +357,13 @@ class Signals:
     together: float
     """The share of its words, pair by pair, that stand side by side in one of the first sections too, 0 to 1."""
     form: QuestionForm
-    """What the question is made of."""
+    """The form of the question."""
     margin: float | None = None
     """How far the nearest chunk's cosine is above that of unrelated questions, in deviations; None without vectors."""
     agreement: float | None = None
     """How far meaning and words name the same sections, beyond chance, 0 to 1; None without vectors."""
     reading: float | None = None
-    """What is read of the best line of the first sections (`confidence.weigh_reading`); None: none was read."""
+    """The reading of the best line of the first sections (`confidence.weigh_reading`); None: none was read."""
     in_english: bool = True
     """Whether the question is; the bundled models know other languages in part."""
     abroad: bool = False
@@ -379,9 +379,9 @@ class Trace:
     stages: tuple[Stage, ...]
     """In the order in which they ran."""
     rankings: tuple[Ranking, ...]
-    """What each source found, before the fusion."""
+    """The ranking of each source, before the fusion."""
     signals: Signals
-    """What the verdict was made of."""
+    """The signs that the verdict was made of."""
     order: tuple[str, ...] = ()
     """The candidates after the reranking, best first, by node id: the hits and those behind them."""
 
@@ -401,14 +401,14 @@ class Answer:
     """The question's words as the keyword search reads them (stems), for marking them in a text."""
     index: IndexState
     degraded: tuple[Degradation, ...]
-    """What was skipped or failed, and why; empty when all went well."""
+    """The stages that were skipped or failed, and why; empty when all went well."""
     trace: Trace
     corrections: tuple[Correction, ...] = ()
     """The words of the question that were searched for in another spelling."""
     follow_up: FollowUp | None = None
     """How the question was understood by those before it; None for one that stands alone."""
     expansion: ExpansionReport | None = None
-    """What was searched with besides the question, and why not more; None where no expansion was asked for."""
+    """The texts searched with besides the question, and why not more; None where no expansion was asked for."""
     scope: SearchedScope | None = None
     """The part of the index that was searched; None for all of it."""
     notes: tuple[str, ...] = ()
@@ -434,7 +434,7 @@ class DroppedSentence:
 
     text: str
     reason: str
-    """What is wrong with it, in a few words."""
+    """The fault of it, in a few words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -442,11 +442,11 @@ class ShortAnswer:
     """A few sentences that answer a question, each with its lines, and the sections as ever."""
 
     answer: Answer
-    """What `Retriever.search` gives; `degraded` says as well why no model wrote the sentences."""
+    """The result of `Retriever.search`; `degraded` says as well why no model wrote the sentences."""
     sentences: tuple[CitedSentence, ...] = ()
     """None where the verdict is `none`, and where no sentence has a word of the question."""
     dropped: tuple[DroppedSentence, ...] = ()
-    """What a model wrote that does not hold."""
+    """The sentences of a model that do not hold."""
     writer: str = ""
     """The model that wrote the sentences; empty where they are quoted from the documents."""
     note: str = ""

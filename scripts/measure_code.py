@@ -200,13 +200,13 @@ def measure(root: Path) -> dict[str, tuple[float, str]]:
     lengths = [(function.end_lineno or function.lineno) - function.lineno + 1 for function in functions]
     sizes = [module.lines for module in modules]
     return {
-        "pageindex + retriever, tokens": (product.tokens, "at most 173600"),
-        "pageindex + retriever, regular expressions": (product.patterns, "at most 75"),
+        "pageindex + retriever, tokens": (product.tokens, "at most 167300"),
+        "pageindex + retriever, regular expressions": (product.patterns, "at most 66"),
         "pageindex + retriever, tokens a line": (product.tokens / product.lines, ""),
         "pageindex + retriever, files": (len(modules), ""),
-        "tests, tokens": (tests.tokens, "at most 140000"),
+        "tests, tokens": (tests.tokens, "at most 136000"),
         "tests, tokens a line": (tests.tokens / tests.lines, ""),
-        "docs, words": (words, "at most 34200"),
+        "docs, words": (words, "at most 30000"),
         "CHANGELOG.md, lines": ((root / "CHANGELOG.md").read_text(encoding="utf-8").count("\n"), "at most 25"),
         "imports inside functions": (sum(len(module.late_imports) for module in modules), "at most 120"),
         "circles of imports": (len(find_circles(modules)), "at most 0"),

@@ -61,7 +61,7 @@ _EXAMPLE = (
 
 
 class WrittenSentence(BaseModel):
-    """What the model writes; whether it holds is checked later."""
+    """The model's answer; whether it holds is checked later."""
 
     block: int = Field(json_schema_extra={"minimum": 1, "maximum": 99})
     quote: str = Field(json_schema_extra={"maxLength": 200})
@@ -76,7 +76,7 @@ class WrittenAnswer(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class AnswerPlan:
-    """What the model can do in its time."""
+    """The plan for what the model can do in its time."""
 
     sentences: int
     readable: int  # bytes of blocks

@@ -1,4 +1,4 @@
-"""What is done with an index as a whole: making it, copies, checks, removal."""
+"""Commands for an index as a whole: making it, checks, removal."""
 
 import time
 from collections.abc import Iterator

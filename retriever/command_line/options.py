@@ -1,4 +1,4 @@
-"""What commands are made of: the options that they share, and which index they open."""
+"""The parts of commands: the options that they share, and which index they open."""
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""What a command prints on standard output: in one format, which `--json` chooses and which then prints everything.
+"""The standard output of a command: in one format, which `--json` chooses and which then prints everything.
 
 Documents, their names and error messages may hold escape sequences (recolour, retitle, write the clipboard), carriage
 returns that overwrite what was printed, and characters that reverse or hide text. People see a mark in their place;

@@ -1,4 +1,4 @@
-"""What people are shown, on terminal, page and report: what is said of an answer, and texts made safe."""
+"""Words for people, on terminal and page: about an answer, and texts made safe."""
 
 import os
 import re

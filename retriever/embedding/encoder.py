@@ -1,4 +1,4 @@
-"""What encoders do alike: prefixes, tokens, the refusal of long documents, the cut of long questions, unit vectors.
+"""Parts of all encoders: prefixes, tokens, the refusal of long documents, the cut of long questions, unit vectors.
 
 Embedding models want to read such texts as `query: ` and `passage: ` before a question and a document. A library of
 models has them in each model's files; a server (Ollama, an OpenAI-compatible one) embeds what it is sent and adds

@@ -48,7 +48,7 @@ MAX_CARD_BYTES = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class ModelCard:
-    """What `encoder.json` or `reranker.json` says of the model beside it; `scripts/export_model.py` writes them."""
+    """The `encoder.json` or `reranker.json` beside a model; `scripts/export_model.py` writes them."""
 
     model_sha256: str  # of model.onnx, 64 hex digits
     tokenizer_sha256: str

@@ -62,7 +62,7 @@ class EvaluationInput:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a system answered to one question."""
+    """The answer of a system to one question."""
 
     found: tuple[str, ...]  # node ids, best first, each once
     abstained: bool  # whether it said that the documents hold no answer

@@ -1,4 +1,4 @@
-"""What the language model is asked: texts to search with, and the intent of the question."""
+"""The prompt for the language model: texts to search with, and the intent of the question."""
 
 import json
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""What is different between the folders and the index. Reads the disk, writes nothing."""
+"""The differences between the folders and the index. Reads the disk, writes nothing."""
 
 import logging
 import re
@@ -53,7 +53,7 @@ class FolderChanges:
 
     @property
     def paths(self) -> list[str]:
-        """What has changed, sorted."""
+        """The changed files, sorted."""
         return sorted({*self.differing, *(document.path for document in self.gone)})
 
     @property

@@ -1,4 +1,4 @@
-"""What is to be indexed and how, whether an index was made just so, and what nobody but the user allows.
+"""The request to index: folders and settings, whether an index was made so, and what only the user allows.
 
 An index may have come from somebody else, as a file or as a folder beside documents. The folders that it names are
 looked at only when this user has named them for it, which a file in the user's data folder remembers; another machine
@@ -49,7 +49,7 @@ class IndexRequest:
 
     @property
     def index_config(self) -> str:
-        """What decides how documents become nodes, chunks and vectors; another one makes every document anew."""
+        """The settings by which documents become nodes, chunks and vectors; others make every document anew."""
         chosen = self.profile.encoder  # the fingerprint says what is behind its name
         model: object = (chosen.kind, chosen.model, chosen.query_prefix, chosen.document_prefix)
         if self.encoder:
@@ -58,7 +58,7 @@ class IndexRequest:
 
     @property
     def remembered(self) -> dict[str, str]:
-        """What the index keeps of it: questions that come later begin with the same settings."""
+        """The part that the index keeps: questions that come later begin with the same settings."""
         return {
             "settings": json.dumps(self.settings, sort_keys=True),
             "index_config": self.index_config,
@@ -83,7 +83,7 @@ def locate_path(folders: Sequence[StoredFolder], path: str) -> Iterator[tuple[St
 
 @dataclass(frozen=True, slots=True)
 class IndexReport:
-    """What indexing did."""
+    """The result of indexing."""
 
     path: str
     """The index's folder."""

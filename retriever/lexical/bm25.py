@@ -40,7 +40,7 @@ SHARE_APART = 0.25  # of the nodes in other languages, from which a question may
 
 @dataclass(frozen=True, slots=True)
 class QuestionTerm:
-    """What the documents know of a word of the question."""
+    """A word of the question, as the documents have it."""
 
     documents: int  # how many nodes hold it; 0 for a word that no document has
     # ln(1 + (n - documents + .5) / (documents + .5)), above 0: its inverse document frequency in the form that no word

@@ -1,4 +1,4 @@
-"""What a section is called, so that a question which is a name finds what bears it.
+"""The names of a section, so that a question which is a name finds what bears it.
 
 Two spellings are one name when their words have the same stems: `what is splatting`, `Splatting` and `about_Splatting`,
 `background tasks` and `BackgroundTasks`. A title may be numbered (`3.2 Splatting`); its number is not part of the name.

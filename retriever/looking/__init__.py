@@ -1,1 +1,1 @@
-"""What an open index is asked besides questions: its tree and texts, what is near, what it holds and knows."""
+"""Looks at an open index beside questions: its tree and texts, what is near, what it holds and knows."""

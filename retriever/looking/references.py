@@ -1,4 +1,4 @@
-"""What a reference names: one look-up for the command line, MCP, the page and the library.
+"""References and the places they name: one look-up for the command line, MCP, the page and the library.
 
 Exact forms come first: a node id (`guide.md#guide/install`), its short form (`guide.md#install`), a path of a file or a
 folder as the index or the current folder sees it. Only where these name nothing, what people type is looked for: a

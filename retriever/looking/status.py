@@ -1,4 +1,4 @@
-"""What an index holds and is about, whether its folders changed since, and what a question does about that."""
+"""The status of an index: its contents, whether its folders changed since, and what a question does about that."""
 
 import time
 from collections import Counter
@@ -29,7 +29,7 @@ BETWEEN_LOOKS_S = 1.0  # of a retriever that stays open, at the folders
 
 @dataclass(frozen=True, slots=True)
 class Freshness:
-    """What a look at the folders found."""
+    """The result of a look at the folders."""
 
     refreshed: int = 0  # files that were indexed anew because of it
     stale: int = 0  # files that changed and were not
@@ -123,7 +123,7 @@ def describe_state(store: Store, view: View, freshness: Freshness) -> IndexState
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """What an index holds, and how it stands to its folders."""
+    """The contents of an index, and how it stands to its folders."""
 
     index: IndexState
     encoder: str  # the embedding model's kind and name
@@ -186,14 +186,14 @@ class FolderOverview:
     documents: int
     sections: int
     about: str
-    """What its index page says first; empty without one."""
+    """The first words of its index page; empty without one."""
     below: tuple["FolderOverview", ...] = ()
     """The folders in it with the most documents, by name."""
 
 
 @dataclass(frozen=True, slots=True)
 class Overview:
-    """What an index is about."""
+    """The topics of an index."""
 
     documents: int
     sections: int

@@ -1,4 +1,4 @@
-"""What questions find that have nothing to do with the documents: the scale on which a cosine says something.
+"""The cosines of questions on other topics than the documents': the scale on which a cosine says something.
 
 How near is near? It depends on the model (some put all texts within .7 and 1) and on how much there is to search: the
 best of 100,000 cosines is higher than the best of ten. So a fixed list of everyday questions is asked when an index is

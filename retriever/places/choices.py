@@ -1,4 +1,4 @@
-"""What filters can name: the documents of an index with their folders, tags, days and fields."""
+"""The names for filters: the documents of an index with their folders, tags, days and fields."""
 
 import re
 from calendar import monthrange
@@ -22,7 +22,7 @@ _DAY = re.compile(r"(\d{4})(?:-(\d{1,2})(?:-(\d{1,2}))?)?")
 
 @dataclass(frozen=True, slots=True)
 class Choices:
-    """What filters can name in an index."""
+    """The folders, tags, days and fields that filters can name."""
 
     folders: tuple[str, ...] = ()
     tags: tuple[str, ...] = ()
@@ -33,7 +33,7 @@ class Choices:
 
 @dataclass(frozen=True, slots=True)
 class ScopedDocument:
-    """What scopes ask of a document."""
+    """The properties of a document that scopes ask for."""
 
     key: int
     path: str

@@ -1,4 +1,4 @@
-"""What differs between the places of an index: a `Store`, and what is `Derived` from its rows."""
+"""The places of an index, as they differ: a `Store`, and what is `Derived` from its rows."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
@@ -21,7 +21,7 @@ NO_PROGRESS = NoProgress()
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """What went and came since the state before."""
+    """The documents that went and came since the state before."""
 
     removed: Sequence[int]
     """Keys of sections."""
@@ -30,7 +30,7 @@ class Difference:
 
 
 class Derived(ABC):
-    """What is derived from the rows; writing methods are for the one writer, inside its transaction."""
+    """The data derived from the rows; writing methods are for the one writer, inside its transaction."""
 
     @abstractmethod
     def is_whole(self, connection: Connection) -> bool:

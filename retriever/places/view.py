@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """What a scope leaves of an index."""
+    """The part of an index that a scope leaves."""
 
     node_keys: IntArray
     """Of the sections that are left, ascending."""
@@ -141,11 +141,11 @@ class View(ABC):
     connection: Connection
     """In a snapshot of that state."""
     state: reading.StoredState
-    """What is in force."""
+    """The state in force."""
     whole: Self | None = None
     """The whole index, where this is a part of it."""
     part: Part | None = None
-    """What of the index may be found; None for all of it."""
+    """The part of the index that may be found; None for all of it."""
 
     def within(self, part: Part) -> Self:
         """Return a part of this state."""
@@ -153,7 +153,7 @@ class View(ABC):
 
     @cached_property
     def documents(self) -> tuple[ScopedDocument, ...]:
-        """What scopes are decided by."""
+        """The documents and their properties, by which scopes are decided."""
         return read_documents(self.connection)
 
     @cached_property
@@ -184,12 +184,12 @@ class View(ABC):
 
     @cached_property
     def background(self) -> Background | None:
-        """What questions find that have nothing to do with the documents; None without vectors, or of another model."""
+        """The cosines of questions on other topics; None without vectors, or of another model."""
         return self.whole.background if self.whole else read_background(self.connection, self.state.fingerprint)
 
     @property
     def common(self) -> float:
-        """What all texts have in common: the mean cosine of unrelated ones; 0 where it is not known."""
+        """The mean cosine of unrelated texts; 0 where it is not known."""
         return self.background.common if self.background else 0.0
 
     @cached_property

@@ -19,7 +19,7 @@ Stored = TypeVar("Stored", reading.StoredNode, reading.OutlineNode)
 
 @dataclass(frozen=True, slots=True)
 class SearchedText:
-    """What is read of the words of a node."""
+    """The texts of a node whose words are searched."""
 
     text: str
     language: str

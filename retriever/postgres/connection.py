@@ -52,7 +52,7 @@ class DatabaseUrl:
 
     @property
     def dsn(self) -> str:
-        """What libpq is given."""
+        """The address as libpq is given it."""
         place, _, query = self.text.partition("?")
         kept = {name: value for name, value in parse_qsl(query) if name != "schema"}
         return f"{place}?{urlencode(kept, quote_via=quote)}" if kept else place

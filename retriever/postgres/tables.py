@@ -1,4 +1,4 @@
-"""What the owner of an index in PostgreSQL does: make the tables, and say who may see what.
+"""The work of the owner of an index in PostgreSQL: to make the tables, and to say who may see what.
 
 Roles of the server have rights to folders, which the policies of tables.sql keep. Readers' roles log in through
 `serve` alone, which asks as them: who writes SQL of their own can measure what row-level security hides.

@@ -54,7 +54,7 @@ ODDS_SCALE = "the order before, and yes beside no"
 
 
 class Order(BaseModel):
-    """What the model writes; which numbers are candidates is checked later."""
+    """The model's answer; which numbers are candidates is checked later."""
 
     best_first: list[int]
 

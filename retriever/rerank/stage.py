@@ -27,7 +27,7 @@ LLM_PASSAGE_CHARS = 600  # that a language model reads of a candidate: thirty of
 
 @dataclass(frozen=True, slots=True)
 class RerankInput:
-    """What a reranker reads of a candidate: words of the documents alone, none that a model made up."""
+    """A candidate as a reranker reads it: words of the documents alone, none that a model made up."""
 
     titles: str  # the breadcrumb and its own title, outermost first, with ` > ` between
     text: str  # the passage that matched with the text around it, a limited number of characters of the section

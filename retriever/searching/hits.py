@@ -131,7 +131,7 @@ def read_asked(view: View, expanded: ExpandedQuery, words: Collection[str]) -> A
 
 @dataclass(frozen=True, slots=True)
 class HitRows:
-    """What the index holds of the candidates that become hits."""
+    """The rows of the candidates that become hits."""
 
     candidates: Sequence[Candidate]
     """Best first, as many as become hits."""

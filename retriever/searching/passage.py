@@ -118,12 +118,12 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class Passage:
-    """What of a section is cited."""
+    """The lines of a section that are cited."""
 
     span: Span
     """Its lines in the file, as it was indexed."""
     sentence: str
-    """What of it answers, as plain text on one line: the unit as the document has it; empty where nothing is shown."""
+    """The unit that answers, as plain text on one line; empty where nothing is shown."""
     snippet: str = ""
     """The passage and what follows it, as plain text on one line."""
 
@@ -136,7 +136,7 @@ class ScoredUnits:
     scores: Sequence[float]
     """Logits, higher is better."""
     by_words: Sequence[float] = ()
-    """What of the scores is for the words that a unit shares with the question."""
+    """The part of the scores for words that a unit shares with the question."""
     is_read: bool = False
     """Whether the models have read the likeliest: then the scores of several sections can be compared."""
 

@@ -212,7 +212,7 @@ def weigh_words(texts: Iterable[tuple[Sequence[str], float]]) -> Mapping[str, fl
 
 @dataclass(frozen=True, slots=True)
 class EncodedQueries:
-    """What an encoder made of the queries of a search."""
+    """The vectors of the queries of a search."""
 
     encoder: Encoder
     vectors: FloatMatrix
@@ -222,7 +222,7 @@ class EncodedQueries:
 
     @property
     def trust(self) -> float:
-        """What its rankings weigh beside the others, 0 to 1."""
+        """The weight of its rankings beside the others, 0 to 1."""
         return float(self.known**TRUST_POWER)
 
 

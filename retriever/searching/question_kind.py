@@ -1,4 +1,4 @@
-"""What kind of answer a question asks for, by its words: a value, a definition, a list, ... Pure.
+"""The kind of answer that a question asks for, by its words: a value, a definition, a list, ... Pure.
 
 The kind says which shape of text answers. It is a hint among others, so that a question that is read wrongly is still
 answered. The words of each language are in question_kinds.txt.
@@ -14,7 +14,7 @@ PUNCTUATION = "?!.,:;()\"'¿«»„“”"
 
 
 class QuestionKind(Enum):
-    """What a question asks for."""
+    """The kinds of questions, by what they ask for."""
 
     DIFFERENCE = "difference"
     DEFINITION = "definition"

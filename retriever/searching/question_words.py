@@ -1,4 +1,4 @@
-"""What the words of a question say about an answer: whether the documents have them, and whether they stand together.
+"""The words of a question as signs of an answer: whether the documents have them, and whether they stand together.
 
 A section may hold every word of a question and say nothing about it: words drawn at random from the documents are all
 there. What they lack is company. In a question that the documents answer, words that follow each other in the question

@@ -36,7 +36,7 @@ TOGETHER_IN = 5  # sections in which the words are looked for side by side: as m
 
 @dataclass(frozen=True, slots=True)
 class SemanticResult:
-    """What the vectors of the queries found."""
+    """The sections that the vectors of the queries found."""
 
     ranking: Ranking
     cosine: float | None
@@ -90,13 +90,13 @@ def _map_to_nodes(view: View, nearest: Sequence[NearText], limit: int) -> list[R
 
 @dataclass(frozen=True, slots=True)
 class KeywordResult:
-    """What the words of the queries found, and what the question's own words say about an answer."""
+    """The sections that the words of the queries found, and the question's own words as signs of an answer."""
 
     ranking: Ranking
     words: tuple[str, ...]
     """The question's words as BM25 reads them, each once, in its order."""
     signals: Signals
-    """What the question's own words say about an answer."""
+    """The signs of an answer in the question's own words."""
 
 
 def rank_keyword(view: View, queries: Sequence[Query], profile: Profile) -> KeywordResult:

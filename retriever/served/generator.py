@@ -50,7 +50,7 @@ PROMPT_SHARE = 0.75  # of the context window: a longer prompt would be cut in si
 
 @dataclass(slots=True)
 class Reply:
-    """What has come of a stream."""
+    """The part of a stream that has come."""
 
     text: str = ""
     thought: str = ""
@@ -104,7 +104,7 @@ class Generator:
 
     @property
     def abilities(self) -> Abilities | None:
-        """What the model was seen to do well; None where nobody has looked. LanguageModelError."""
+        """The abilities that the model was seen to have; None where nobody has looked. LanguageModelError."""
         return ABILITIES.read().get(self._abilities_key)
 
     def remember(self, abilities: Abilities) -> None:

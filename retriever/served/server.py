@@ -63,7 +63,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class ModelInfo:
-    """What a server says of a model, without running it."""
+    """A server's description of a model, without running it."""
 
     window: int  # how many tokens it reads here
     weights: str = ""  # a mark that other weights of the same name lack; empty: the server gives none

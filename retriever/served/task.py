@@ -1,4 +1,4 @@
-"""What a language model is asked to write, how its answer is read, and how fast it is.
+"""Tasks for a language model: what it is asked to write, how its answer is read, and how fast it is.
 
 The documents' texts are given to it as data: JSON, one object a line, between two lines that hold a nonce. No text
 inside can end this fence: it does not know the nonce, it cannot begin a line, and its `<` are escaped.
@@ -176,7 +176,7 @@ USUAL = Speed(150, 20)  # of a laptop without a graphics card and a model of 3 t
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """What a server says of one answer; 0 where it does not say."""
+    """The counts that a server gives for one answer; 0 where it does not say."""
 
     read: int  # tokens of the prompt
     read_s: float
@@ -194,7 +194,7 @@ class Measured:
 
 @dataclass(frozen=True, slots=True)
 class Abilities:
-    """What a model was seen to do well; what it does not is left out unless it is asked for."""
+    """The abilities that a model was seen to have; a stage without its own is left out unless it is asked for."""
 
     lists: bool = True  # puts the passage that answers first, wherever it stands in a list
     odds: bool = True  # says yes to the passage that answers rather than to others
@@ -204,7 +204,7 @@ class Abilities:
 
 
 class ModelRecords(Generic[Record]):
-    """What is remembered of models, by a key, in the user's cache folder; dispensable, and never a reason to fail."""
+    """Notes on models, by a key, in the user's cache folder; dispensable, and never a reason to fail."""
 
     def __init__(self, name: str, kind: type[Record]) -> None:
         self.name = name

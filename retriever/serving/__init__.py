@@ -1,1 +1,1 @@
-"""What others reach an index through: agents over MCP, a browser, a process that stays open."""
+"""Ways to an index for others: agents over MCP, a browser, a process that stays open."""

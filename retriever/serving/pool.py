@@ -1,4 +1,4 @@
-"""What everything that a process serves shares: open retrievers, and how the arguments of a call are read."""
+"""The index that a process serves, open, and how the arguments of a call are read."""
 
 import contextlib
 import logging
@@ -214,7 +214,7 @@ class LastProgress:
 
 
 class Arguments(BaseModel):
-    """What a call may be given, and nothing else."""
+    """The arguments that a call may be given, and no others."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 

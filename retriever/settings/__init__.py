@@ -1,1 +1,1 @@
-"""What a user may say about the stages, declared once: the settings, the profiles, and how they are read."""
+"""The settings of the stages, declared once, the profiles, and how they are read."""

@@ -73,7 +73,7 @@ class LlmSettings:
 
 @dataclass(frozen=True, slots=True)
 class AnswerSettings:
-    """What writes the sentences of `answer`."""
+    """The writer of the sentences of `answer`."""
 
     kind: Literal["auto", "extractive"] = setting(
         "auto",
@@ -83,7 +83,7 @@ class AnswerSettings:
 
 @dataclass(frozen=True, slots=True)
 class RerankSettings:
-    """What puts the candidates into their last order."""
+    """The reranker, which puts the candidates into their last order."""
 
     kind: Literal["none", "auto", "llm", "onnx", "endpoint"] = setting(
         "none",

@@ -33,7 +33,7 @@ MAX_CHARS = 160
 
 
 class Rows(Protocol):
-    """What a statement gave."""
+    """The rows that a statement gave."""
 
     def fetchone(self) -> Any:  # noqa: ANN401  # a row is a tuple of what the statement names
         """Return the next row; None after the last."""

@@ -210,7 +210,7 @@ def writer_lock(index: Path, wait_s: float) -> Iterator[None]:
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """What a derived folder holds, and the sizes of the files in its parts: written last, when it is whole."""
+    """The contents of a derived folder, and the sizes of the files in its parts: written last, when it is whole."""
 
     count: int = 0  # how many vectors
     files: dict[str, int] = field(default_factory=dict)  # sizes in bytes, by path in the folder

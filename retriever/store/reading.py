@@ -1,4 +1,4 @@
-"""What is in index.sqlite, as values. Call inside one `read_transaction` what must belong together."""
+"""The rows of index.sqlite, as values. Call inside one `read_transaction` what must belong together."""
 
 import json
 import zlib
@@ -117,7 +117,7 @@ def select(connection: Connection, query: str, values: Iterable[int | str], *bef
 
 @dataclass(frozen=True, slots=True)
 class StoredState:
-    """What is in force: two states that are equal have the same rows for everybody who sees the same folders."""
+    """The state in force: two that are equal have the same rows for everybody who sees the same folders."""
 
     snapshot: str
     """The snapshot in force; empty before the first."""

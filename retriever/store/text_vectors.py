@@ -1,4 +1,4 @@
-"""What is kept by the text that the encoder read: vectors, and which chunks share a text."""
+"""Rows by the text that the encoder read: vectors, and which chunks share a text."""
 
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence

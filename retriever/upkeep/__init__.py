@@ -1,1 +1,1 @@
-"""What keeps an index well: the doctor, and the repair."""
+"""The health of an index: the doctor, and the repair."""

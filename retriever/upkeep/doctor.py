@@ -65,7 +65,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class CheckUp:
-    """What was found, and repaired."""
+    """The findings, and the repairs."""
 
     findings: tuple[Finding, ...]  # as it is now, after the repairs
     repairs: tuple[str, ...] = ()  # what was repaired, a sentence each

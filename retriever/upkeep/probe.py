@@ -1,4 +1,4 @@
-"""What a language model can do, seen on tasks whose right answers are known. Stages that it fails are left out.
+"""A probe of a language model, on tasks whose right answers are known. Stages that it fails are left out.
 
 Small models repeat a question instead of rewording it, write questions as passages, and give lists back as they come.
 """

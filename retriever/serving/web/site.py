@@ -1,4 +1,4 @@
-"""What the pages and the API share: what a question may be given, addresses, the drawn tree, example questions."""
+"""Parts of the pages and the API: arguments of a question, addresses, the drawn tree, example questions."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
