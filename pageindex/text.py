@@ -33,8 +33,8 @@ def join_cells(cells: Sequence[str]) -> str:
 def split_sentences(text: str) -> list[str]:
     """Return the sentences of a text, without the blanks between them.
 
-    >>> split_sentences("See e.g. that J. Smith of 3. May, Abs. 2. Then go! \u884c\u304f\u3002\u6765\u308b\u3002")
-    ['See e.g. that J. Smith of 3. May, Abs. 2.', 'Then go!', '\u884c\u304f\u3002', '\u6765\u308b\u3002']
+    >>> split_sentences("See e.g. that J. Smith of 3. May, Abs. 2 too. Then go! \u884c\u304f\u3002\u6765\u308b\u3002")
+    ['See e.g. that J. Smith of 3. May, Abs. 2 too.', 'Then go!', '\u884c\u304f\u3002', '\u6765\u308b\u3002']
     """
     return [text[start:end].strip() for start, end in find_sentences(text)]
 

@@ -245,7 +245,8 @@ def read_units(
             note.skip()
             return ()
         best = max(map(weigh_reading, (*readings, *reworded)))
-        recorder.signals = replace(recorder.signals, reading=best)
+        if not recorder.signals.abroad:  # there one model alone reads, on a scale of its own
+            recorder.signals = replace(recorder.signals, reading=best)
         note.text = f"{len(readings)} units, the best {best:.1f}"
         return readings
 

@@ -56,16 +56,6 @@ def test_flags_choose_the_model(shelf: Shelf, folder: Path, cli: Cli) -> None:
     assert json.loads(printed.out)["hits"][0]["title"] == "Stamps"
 
 
-def test_doctor_compares_the_files_with_their_checksums(
-    folder: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("HYBRID_RETRIEVE_RERANK_KIND", "onnx")
-    monkeypatch.setenv("HYBRID_RETRIEVE_RERANK_MODEL", str(folder))
-    assert "is there and has its checksums" in cli("doctor", "--llm", code=(0, 1)).out
-    (folder / "tokenizer.json").write_bytes((ENGLISH_MODEL / "tokenizer.json").read_bytes() + b" ")
-    assert "is not the file that the card beside it describes" in cli("doctor", "--llm", code=1).out
-
-
 FAULTS = {
     "no folder": ("", b"", "scripts/export_model.py MODEL FOLDER"),
     "no JSON": ("reranker.json", b'{"max_tokens": "many"}', "reranker.json is no card of a model"),

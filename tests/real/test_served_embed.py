@@ -149,7 +149,6 @@ def test_an_index_sends_the_prefixes_of_a_known_model_and_each_fixed_text_once(
     assert len([text for text in texts if text.startswith("search_document: ")]) >= len(PAGES)
     assert {f"search_query: {question}" for question in UNRELATED_QUESTIONS} <= set(texts)
     assert texts.count("dimension") == 1
-    assert "'search_query: ' before questions" in cli("status", "--index", tmp_path / "index").out
     question = "who pays for the journey of a letter in the red box?"
     assert texts_sent(question) == [f"search_query: {question}"]
     written = {"queries": ["what does a letter's journey cost in stamps?"], "hyde": [], "entities": []}
