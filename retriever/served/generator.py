@@ -30,7 +30,6 @@ from retriever.served.task import (
     Speed,
     Task,
     Written,
-    is_endless,
     read_answer,
     size,
 )
@@ -188,7 +187,7 @@ class Generator:
     def _collect(
         self, events: Iterable[StreamEvent], task: Task[Any], limits: Limits
     ) -> tuple[Reply, RetrieverError | None]:
-        """Return all of a stream, and why it is not whole; one without an end is left, one that is late is cut off."""
+        """Return all of a stream, and why it is not whole; one that is late is cut off."""
         started, first, count = time.monotonic(), 0.0, 0
         reply, late = Reply(), None
         try:
@@ -200,9 +199,6 @@ class Generator:
                     count += 1  # nearly always, an event is a token
                 if event.text and task.on_text is not None:
                     task.on_text(reply.text)
-                if event.text and is_endless(reply.text):
-                    reply.reason = "endless"
-                    break
         except OverdueError as error:
             if not limits.has_begun:
                 raise
@@ -220,8 +216,8 @@ class Generator:
             case "length" if whole.thought and not whole.text.strip():
                 what = f"{self.name} thought aloud until it was stopped, and wrote no answer"
                 return CutAnswerError(f"{what}: choose an llm.model that does not think, or thinks less")
-            case "length" | "endless":  # under a schema some models loop
-                return WrongAnswerError(f"{self.name} wrote more than it may, or the same again and again")
+            case "length":  # under a schema some models loop
+                return WrongAnswerError(f"{self.name} wrote until it was stopped, perhaps the same again and again")
         why = whole.reason or "no reason"
         return CutAnswerError(f"{self.name} at {self.server.url} ended its answer in the middle ({why})")
 

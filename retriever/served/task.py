@@ -21,8 +21,6 @@ from pydantic_core import from_json
 from retriever.errors import WrongAnswerError
 from retriever.store.files import find_cache_file, make_private_folder, write_file
 
-ENDLESS_CHARS, ENDLESS_TIMES, ENDLESS_PERIOD = 60, 6, 120  # of a tail that repeats, and of what it repeats
-
 Written = TypeVar("Written", bound=BaseModel)
 Record = TypeVar("Record")
 
@@ -105,21 +103,6 @@ def read_whole_parts(text: str, kind: type[Written]) -> Written | None:
                 return None
             items.pop()  # the last one has begun alone
     return None
-
-
-def is_endless(text: str) -> bool:
-    """Return whether a text has come to say the same again and again, or nothing: 60 blanks, or a repeated tail.
-
-    >>> is_endless('{"n": [1, 2' + "7" * 60), is_endless("one, two, three, " * 2)
-    (True, False)
-    """
-    if len(text) < ENDLESS_CHARS:
-        return False
-    if text[-ENDLESS_CHARS:].isspace():
-        return True
-    # A tail repeats with a period where it equals itself, moved by that many characters.
-    tails = ((period, max(ENDLESS_CHARS, ENDLESS_TIMES * period)) for period in range(1, ENDLESS_PERIOD + 1))
-    return any(len(text) >= length and text[-length + period :] == text[-length:-period] for period, length in tails)
 
 
 def drop_thoughts(text: str) -> str:

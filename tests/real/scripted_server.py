@@ -463,12 +463,6 @@ def delayed(handler: ModelHandler, asked: Asked, seconds: float, answer: object)
 
 
 @fault
-def endless(handler: ModelHandler, asked: Asked, text: str = " ", every_s: float = 0.0) -> None:
-    handler.begin(asked)
-    _for_ever(handler, lambda: handler.piece(asked, text), every_s)
-
-
-@fault
 def trickle(handler: ModelHandler, asked: Asked, every_s: float = 0.05) -> None:
     """One byte of an answer after another, for ever."""
     handler.begin(asked)
