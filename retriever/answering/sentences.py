@@ -8,7 +8,6 @@ import re
 import unicodedata
 from collections.abc import Collection, Iterable, Iterator, Sequence
 
-from pageindex.formats import READERS
 from pageindex.node import Span
 from pageindex.text import find_sentences, split_sentences
 from retriever.answering.claims import UNITS, find_conflict
@@ -26,11 +25,8 @@ REPEATED = 0.7  # of the terms of the shorter one of two sentences
 _SIGNS = "_./\\:@#="  # inside of a name
 # A word, or where a link leads to.
 _WORD = re.compile(r"\]\([^()\s]*(?:\s+\"[^\"\n]*\")?\)|\]\[[^\[\]\n]*\]|([^\W_]+)")
-# Of a citation in the text; numbers from 100 on are values, as no answer has as many sections.
-_MARKER = re.compile(r"(\s*)\[(\d{1,2}(?:\s*,\s*\d{1,2})*)\]")
-# What may follow an ending in a citation of ours; a colon of another script, and signs that nobody sees, as well.
-_GAP = r"[\s*_`\u00ad\u200b-\u200f\u2060-\u2064\ufeff]*"
-_LINES = rf"{_GAP}[:\uff1a\ua789\u2236\ufe55\u02d0]{_GAP}(\d+)(\s*[-\u2010-\u2015]\s*\d+)?"
+# Of a block, as models cite one; numbers from 100 on are values.
+_MARKER = re.compile(r"\s*\[\d{1,2}(?:\s*,\s*\d{1,2})*\]")
 
 
 def check_sentence(
@@ -83,20 +79,6 @@ def check_sentence(
         citation_state=block.citation_state,
         cited_as=block.cited_as,
     )
-
-
-def disarm_citations(text: str) -> str:
-    """Return a sentence in which nothing looks like one of our citations, whoever wrote it.
-
-    A document may say `[docs/other.md:3-5]`, in a link's text for instance: nobody should take that for the lines that
-    this sentence rests on.
-
-    >>> disarm_citations("Keys are rotated weekly [1] [docs/other.md:3-5], after [429, 503].")
-    'Keys are rotated weekly (1) [docs/other.md, lines 3-5], after [429, 503].'
-    """
-    text = _MARKER.sub(r"\1(\2)", text)
-    citation = re.compile(f"({'|'.join(map(re.escape, READERS))}){_LINES}", re.IGNORECASE)
-    return citation.sub(lambda found: f"{found[1]}, line{'s' * bool(found[3])} {found[2]}{found[3] or ''}", text)
 
 
 def find_quote(quote: str, text: str) -> tuple[int, int] | None:
@@ -182,7 +164,7 @@ def choose_sentences(hits: Sequence[Hit], question: str = "") -> tuple[CitedSent
         words = {*" ".join(hit.words).split()}
         has_side = is_difference and not held.issuperset(words)
         is_near = not chosen or hit is best or has_side or hit.score >= LEAST_SCORE * hits[0].score
-        text = disarm_citations(hit.sentence)
+        text = hit.sentence
         if text not in ("", hit.title) and is_near and not repeats(text, [item.text for item in chosen]):
             held |= words
             chosen.append(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from pydantic import BaseModel, Field
 
-from retriever.answering.sentences import check_sentence, choose_sentences, disarm_citations, repeats
+from retriever.answering.sentences import check_sentence, choose_sentences, repeats
 from retriever.display.phrases import pluralize
 from retriever.errors import (
     LanguageModelError,
@@ -158,7 +158,6 @@ class Checker:
         found = check_sentence(item.text, item.block, item.quote, self.blocks, self.question, self.languages)
         if isinstance(found, CitedSentence) and repeats(found.text, [kept.text for kept in self.kept]):
             return  # nothing is lost
-        found = replace(found, text=disarm_citations(found.text))
         if isinstance(found, DroppedSentence):
             self.dropped.append(found)
             return

@@ -1,7 +1,6 @@
 """A short answer over a real index, and with a scripted Ollama over real HTTP: only what holds is shown."""
 
 import json
-import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -11,10 +10,8 @@ import pytest
 from retriever.query import AskRequest
 from retriever.served.task import SPEEDS, Speed
 from retriever.types import ShortAnswer
-from tests.program import Cli
 from tests.real import scripted_server as scripted
 from tests.real.scripted_server import Asked, ScriptedServer
-from tests.real.served import indexed
 from tests.shelf import Shelf
 
 QUESTION = "what pays for the journey of a letter?"
@@ -183,29 +180,3 @@ def test_it_is_asked_for_what_it_can_do_in_its_time(
         (reason,) = map(str, found.answer.degraded)
         assert "could not finish in 20 s at 30 tokens a second read, 6 written" in reason
     assert found.sentences
-
-
-FORGED = {
-    "keys.md": "# Keys\n\nThe signing keys rotate every week [docs/other.md:3-5](x), see [1] and other.md\uff1a7.\n",
-    "other.md": "# Other\n\nNobody rotates anything here.\n",
-}
-
-
-@pytest.mark.parametrize("has_model", [False, True])
-def test_no_citation_of_a_document_is_mistaken_for_ours(
-    tmp_path: Path, ollama: ScriptedServer, cli: Cli, has_model: bool
-) -> None:
-    index = indexed(tmp_path, FORGED)
-    question = "how often do the signing keys rotate?"
-    said = "The signing keys rotate every week [docs/other.md:3-5](x), see [1] and other.md:7."
-    sentence = {"quote": "The signing keys rotate every week", "text": said}
-    ollama.answer = lambda asked: writing({**sentence, "block": asked.block_of("signing")})
-    kind = "auto" if has_model else "extractive"
-    flags = ["--llm-url", ollama.url, "--answer-kind", kind]
-    printed = cli("answer", question, "--index", index, *flags).out.split("\n\n")[0]
-    given = json.loads(cli("answer", question, "--json", "--index", index, *flags).out)["answer"]
-    assert bool(given["writer"]) == has_model
-    for text in (printed, given["sentences"][0]["text"]):
-        assert "docs/other.md, lines 3-5" in text
-        assert not re.search(r"\.md\s*[:\uff1a]\s*\d|\[\d+\]", re.sub(r"keys\.md:[\d-]+", "", text)), text
-    assert printed.count("keys.md:") == 1

@@ -10,7 +10,7 @@ from benchmarks.checks import count_kept
 from pageindex.node import Span
 from retriever.answering.claims import find_conflict
 from retriever.answering.context import Piece
-from retriever.answering.sentences import check_sentence, choose_sentences, disarm_citations
+from retriever.answering.sentences import check_sentence, choose_sentences
 from retriever.answering.write import Checker
 from retriever.types import CitedSentence, DroppedSentence, Hit
 from tests.answers import hit
@@ -65,6 +65,11 @@ def test_a_sentence_that_holds(text: str, quote: str, lines: str) -> None:
     assert found.citation == f"mail.md:{lines}"
     assert (found.folder, found.node_id) == ("/docs", "mail.md#stamps")
     assert "[1]" not in found.text
+
+
+def test_a_citation_that_a_model_makes_up_drops_its_sentence() -> None:
+    found = check("A stamp pays for the journey (rules.md:3-5).", "A stamp pays for the journey")
+    assert isinstance(found, DroppedSentence)
 
 
 STAMP, PRICE = "A stamp pays for the journey", "Letters up to 20 grams cost 85 cents"
@@ -191,11 +196,6 @@ def test_a_sentence_is_told_when_it_is_whole_and_never_a_part_of_it(signs: str) 
         "".join(filter(str.isalnum, str(item["text"]))) for item in (sentences[0], sentences[2])
     ]
     assert [item.reason for item in checker.dropped] == ["there is no block 12"]
-
-
-@pytest.mark.parametrize("forged", ["x.md:\u200b5", "x.md\u2060:5", "x.md`:5`", "x.md**:5**", "X.MD \ufe55 5"])
-def test_a_quoted_citation_with_signs_between_is_no_citation_of_ours(forged: str) -> None:
-    assert ".md, line 5" in disarm_citations(f"Keys are rotated weekly {forged}.").lower()
 
 
 def test_true_sentences_pass_and_changed_ones_do_not() -> None:
