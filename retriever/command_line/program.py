@@ -99,7 +99,9 @@ def run(arguments: Sequence[str]) -> int:
     if instruction:  # a shell asks what could come next
         return shell_complete(command_line, {}, INSTALLED, COMPLETION_VARIABLE, instruction)
     try:
-        with command_line.make_context(name_program(), list(arguments)) as context:
+        # Bytes that are not UTF-8 name nothing in an index: documents with such names are left out.
+        readable = [argument.encode(errors="replace").decode() for argument in arguments]
+        with command_line.make_context(name_program(), readable) as context:
             code = int(command_line.invoke(context))
         sys.stdout.flush()
         return code

@@ -248,9 +248,7 @@ class _Replacements(dict[int, str]):
     def __missing__(self, code: int) -> str:
         character = chr(code)
         category = unicodedata.category(character)
-        if 0xDC80 <= code <= 0xDCFF:  # a byte of a name that is not UTF-8, as Python carries it (PEP 383)
-            shown = f"\\x{code - 0xDC00:02x}"
-        elif character in "\n\t":
+        if character in "\n\t":
             shown = f"\\x{code:02x}"
         elif category in {"Cc", "Cs", "Zl", "Zp"} or (category == "Cf" and character not in _HARMLESS_FORMATS):
             shown = REPLACEMENT

@@ -72,7 +72,6 @@ def served_prefixes(settings: EncoderSettings) -> Prefixes:
 # A tokenizer's own record takes about 100 bytes a token: enough texts to keep all cores busy, and no more.
 _TEXTS_AT_ONCE = 256
 _WORD = re.compile(r"[^\W\d_]+")
-_LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 
 # Letters of a word in another script than Latin; a single one (`β`, `Ω`) is a sign that English has as well, unless it
 # is of a script that writes a syllable or a word with it. Compiled where it is used: 2 ms.
@@ -145,7 +144,7 @@ class Tokens:
         foreign = {place for run in runs for place in range(*run.span())}
         counts_cuts = not in_english and self._scripts == {"LATIN"}
         known = unknown = 0
-        encoding = self._tokenizer.encode(readable(text))  # the fast way has no offsets
+        encoding = self._tokenizer.encode(text)  # the fast way has no offsets
         last_word = None
         for piece, word, (start, end) in zip(encoding.tokens, encoding.word_ids, encoding.offsets, strict=True):
             letters = sum(text[place].isalnum() for place in range(start, end))
@@ -193,7 +192,7 @@ class Tokens:
             raise ValueError(f"no text fits into {max_tokens} tokens")
         while len(encoding) > max_tokens:
             # A word that was cut inside may need more tokens than its whole did: rare, and one less each time.
-            pairs = zip(self._tokenizer.encode(readable(text)).offsets, encoding.special_tokens_mask, strict=True)
+            pairs = zip(self._tokenizer.encode(text).offsets, encoding.special_tokens_mask, strict=True)
             ends: list[int] = [end for (_, end), is_special in pairs if not is_special]
             text = text[: ends[room - 1]]
             (encoding,) = self._encodings([text])
@@ -202,9 +201,7 @@ class Tokens:
 
     def _encodings(self, texts: Sequence[str]) -> "Iterator[Encoding]":
         for start in range(0, len(texts), _TEXTS_AT_ONCE):
-            yield from self._tokenizer.encode_batch_fast(
-                [readable(text) for text in texts[start : start + _TEXTS_AT_ONCE]]
-            )
+            yield from self._tokenizer.encode_batch_fast(list(texts[start : start + _TEXTS_AT_ONCE]))
 
 
 @cache
@@ -242,11 +239,6 @@ def _content_of(file: Path) -> str:
         return file.read_text(encoding="utf-8")
     except (OSError, ValueError) as error:
         raise EncoderError(f"the tokenizer cannot be read: {file}: {error}") from error
-
-
-def readable(text: str) -> str:
-    """Return the text with U+FFFD for lone surrogates, which cannot be tokenized (a file name may hold one)."""
-    return text if text.isascii() else _LONE_SURROGATE.sub("\ufffd", text)
 
 
 class TokenEncoder(ABC):

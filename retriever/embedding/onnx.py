@@ -27,7 +27,6 @@ from retriever.embedding.encoder import (
     TokenEncoder,
     Tokens,
     fingerprint,
-    readable,
     unit_rows,
 )
 from retriever.errors import EncoderError
@@ -274,7 +273,7 @@ class CrossEncoder:
             EncoderError: the model cannot be used.
         """
         session, tokenizer = self._model
-        pair = tokenizer.encode(readable(question), readable(text))
+        pair = tokenizer.encode(question, text)
         try:
             logits = np.asarray(run_model(session, pair.ids, pair.type_ids))
         except onnx_errors() as error:

@@ -253,6 +253,6 @@ def add_chunks(collection: "Collection", keys: Sequence[int], load: LoadVectors)
         found, node_ids, matrix = load(wanted)
         if len(found) != len(wanted):
             raise SnapshotError(f"{len(found)} vectors instead of {len(wanted)}")
-        # A file name that is no UTF-8 holds lone surrogates, which ChromaDB cannot store.
-        nodes = [node_id.encode("utf-8", "backslashreplace").decode("utf-8") for node_id in node_ids]
-        collection.add(ids=[str(key) for key in found], embeddings=matrix, metadatas=[{"node": node} for node in nodes])
+        collection.add(
+            ids=[str(key) for key in found], embeddings=matrix, metadatas=[{"node": node} for node in node_ids]
+        )

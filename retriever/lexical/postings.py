@@ -49,7 +49,7 @@ class Postings:
 
     def find(self, term: str) -> int | None:
         """Return the place of a term in the vocabulary; None where it is not in it."""
-        wanted = term.encode("utf-8", "surrogatepass")
+        wanted = term.encode()
         place = self.place(wanted)
         return place if place < len(self.term_starts) - 1 and self.term(place) == wanted else None
 
@@ -82,8 +82,8 @@ def merge_postings(older: Path | None, removed: Collection[int], added: Mapping[
     lengths[np.searchsorted(keys, previous.keys[~dropped])] = previous.lengths[~dropped]
     lengths[np.searchsorted(keys, new_keys)] = new_lengths
 
-    # The terms, all of them in the order of their bytes. A lone surrogate is no UTF-8, but no reason to fail either.
-    new_terms = {token: token.encode("utf-8", "surrogatepass") for token in dict.fromkeys(chain.from_iterable(tokens))}
+    # The terms, all of them in the order of their bytes.
+    new_terms = {token: token.encode() for token in dict.fromkeys(chain.from_iterable(tokens))}
     old_terms = previous.terms()
     terms = sorted(old_terms + sorted(set(new_terms.values()) - set(old_terms)))  # two ascending runs: in linear time
     places = {term: place for place, term in enumerate(terms)}

@@ -43,16 +43,12 @@ READ_SIZE = (
 )
 
 
-def encode_term(term: str) -> bytes:
-    return term.encode("utf-8", "surrogatepass")
-
-
 class TableLexical(Bm25):
     """The index of one state, inside a transaction of that."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
-        marks = {name: encode_term(mark_language(name)) for name in LANGUAGES}
+        marks = {name: mark_language(name).encode() for name in LANGUAGES}
         sections, self._length, marked = connection.execute(READ_SIZE, (list(marks.values()),)).fetchone()
         super().__init__(sections, (name for name, mark in marks.items() if mark in marked))
         self._known: dict[str, tuple[IntArray, FloatArray]] = {}
@@ -65,8 +61,8 @@ class TableLexical(Bm25):
             self._known.clear()
         missing = [term for term in terms if term not in self._known]
         if missing:
-            blocks = dict(self._connection.execute(READ_POSTINGS, ([encode_term(term) for term in missing],)))
-            self._known |= {term: self._weigh(blocks.get(encode_term(term), b"")) for term in missing}
+            blocks = dict(self._connection.execute(READ_POSTINGS, ([term.encode() for term in missing],)))
+            self._known |= {term: self._weigh(blocks.get(term.encode(), b"")) for term in missing}
         keys = np.unique(np.concatenate([self._known[term][0] for term in terms] or [np.empty(0, np.int64)]))
         rows = {term: np.searchsorted(keys, self._known[term][0]) for term in terms}
         lists = {term: PostingList(rows[term], self._known[term][1]) for term in terms}
@@ -97,10 +93,10 @@ class TableSpellings(Spellings):
         missing = sorted({word for word in words if word not in self._known})
         if missing:
             query = "SELECT DISTINCT word FROM words WHERE word = ANY(?)"
-            there = {word for (word,) in self._connection.execute(query, ([encode_term(word) for word in missing],))}
+            there = {word for (word,) in self._connection.execute(query, ([word.encode() for word in missing],))}
             if len(self._known) > MOST_TERMS:
                 self._known.clear()
-            self._known |= {word: encode_term(word) in there for word in missing}
+            self._known |= {word: word.encode() in there for word in missing}
 
     def _find(self, beginning: str, ending: str = "", letters: int = 0) -> Iterator[tuple[str, int]]:
         query = (
@@ -160,10 +156,10 @@ def write_words(connection: Connection, documents: list[int], progress: Progress
                 postings.setdefault(term, []).append((key, count, len(tokens[key])))
         size = (len(keys), sum(len(tokens[key]) for key in keys), document)
         connection.execute("UPDATE documents SET sections = ?, length = ? WHERE document_key = ?", size)
-        blocks = ((document, encode_term(term), np.array(held, POSTING).tobytes()) for term, held in postings.items())
+        blocks = ((document, term.encode(), np.array(held, POSTING).tobytes()) for term, held in postings.items())
         writing.insert(connection, "postings", "document_key, term, block", blocks)
         written = Counter(chain.from_iterable(words[key] for key in keys))
-        rows = ((document, encode_term(word), count) for word, count in written.items())
+        rows = ((document, word.encode(), count) for word, count in written.items())
         writing.insert(connection, "words", "document_key, word, sections", rows)
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from retriever.display.phrases import pluralize
-from retriever.embedding.encoder import bundled_tokens, readable
+from retriever.embedding.encoder import bundled_tokens
 from retriever.embedding.onnx import CrossEncoder, usable_cores
 from retriever.rerank.stage import RerankInput, RerankOutput
 from retriever.served.server import ModelServer
@@ -51,9 +51,9 @@ class EndpointReranker:
         """Do as `Reranker.score`; RerankerError where the server does not answer."""
         # llama.cpp refuses all texts for a single long one.
         tokens = bundled_tokens()
-        asked = tokens.cut(readable(question), SENT_TOKENS // 2).text
+        asked = tokens.cut(question, SENT_TOKENS // 2).text
         room = SENT_TOKENS - tokens.count([asked])[0]
-        texts = [tokens.cut(readable(candidate.joined), room).text for candidate in candidates]
+        texts = [tokens.cut(candidate.joined, room).text for candidate in candidates]
         limits = self._server.limits(self._profile.llm.seconds * SERVER_SHARE)
         scores = self._server.attempt(lambda: self._server.rank(asked, texts, limits))
         are_shares = all(0 <= score <= 1 for score in scores)  # those of llama.cpp are logits

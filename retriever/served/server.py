@@ -286,11 +286,7 @@ class ModelServer:
                     return
 
     def _chat(self, instructions: str, material: str, **more: object) -> dict[str, object]:
-        # A lone surrogate, which the name of a file may hold, cannot be sent.
-        messages = [
-            {"role": role, "content": text.encode("utf-8", "replace").decode("utf-8")}
-            for role, text in (("system", instructions), ("user", material))
-        ]
+        messages = [{"role": "system", "content": instructions}, {"role": "user", "content": material}]
         return {"model": self.model, "messages": messages, **more}
 
     def attempt(self, ask: Callable[[], T], pauses: Sequence[float] = PAUSES_S) -> T:

@@ -54,11 +54,11 @@ def new_nonce() -> str:
 
 
 def json_line(content: Mapping[str, object]) -> str:
-    """Return the content as one line of JSON. Lone surrogates, which no request can carry, are replaced."""
+    """Return the content as one line of JSON."""
     text = json.dumps(content, ensure_ascii=False).replace("<", "\\u003c")
     for end in ("\u2028", "\u2029", "\x85"):  # to some readers they end a line; JSON does not escape them
         text = text.replace(end, f"\\u{ord(end):04x}")
-    return text.encode("utf-8", "replace").decode("utf-8")
+    return text
 
 
 def fence_lines(lines: Iterable[str], nonce: str) -> str:
@@ -90,7 +90,7 @@ def read_whole_parts(text: str, kind: type[Written]) -> Written | None:
     try:
         # Texts that are not closed are left out by the parser; of a number nobody could tell.
         whole = text[text.find("{") :].rstrip("0123456789+-.eE")
-        content = from_json(whole.encode("utf-8", "replace"), allow_partial=True)  # it refuses half of an emoji
+        content = from_json(whole, allow_partial=True)
     except ValueError:
         return None
     while isinstance(content, dict) and any(content.values()):
@@ -129,8 +129,8 @@ LEAST_READ, LEAST_WRITTEN = 100, 8  # tokens that say something about a speed
 
 
 def size(text: str) -> int:
-    """Return the bytes of a text in UTF-8, which estimate its tokens in every script; a lone surrogate has three."""
-    return len(text.encode("utf-8", "surrogatepass"))
+    """Return the bytes of a text in UTF-8, which estimate its tokens in every script."""
+    return len(text.encode())
 
 
 @dataclass(frozen=True, slots=True)

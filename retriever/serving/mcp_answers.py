@@ -183,7 +183,7 @@ def estimate_tokens(text: str) -> int:
     """Estimate how many tokens a language model reads in a text."""
     # Every model counts in its own way. Three bytes of UTF-8 a token is more than most models need: English has four to
     # five characters to a token, Chinese about one.
-    return math.ceil(len(text.encode("utf-8", "surrogatepass")) / BYTES_OF_TOKEN)
+    return math.ceil(len(text.encode()) / BYTES_OF_TOKEN)
 
 
 def count_tokens(lines: Sequence[str]) -> int:
@@ -204,5 +204,5 @@ def fit_text(text: str, max_tokens: int) -> str:
     """Return the beginning of a text that fits: whole lines, or a part of the first one; never empty."""
     if estimate_tokens(text) <= max_tokens:
         return text
-    begins = text.encode("utf-8", "surrogatepass")[: BYTES_OF_TOKEN * max(1, max_tokens)].decode(errors="ignore")
+    begins = text.encode()[: BYTES_OF_TOKEN * max(1, max_tokens)].decode(errors="ignore")
     return begins[: begins.rfind("\n") + 1] or begins or text[:1]

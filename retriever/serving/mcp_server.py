@@ -197,7 +197,7 @@ class DocumentServer(MCPServer[Any]):
             "hybrid-retrieve",
             title="Hybrid Retrieve",
             version=version("hybrid-retrieve"),
-            instructions=make_sendable(f"{INSTRUCTIONS}\n{index.describe()}".strip()),
+            instructions=f"{INSTRUCTIONS}\n{index.describe()}".strip(),
             subscriptions=False,
         )
         self._index = index
@@ -255,7 +255,7 @@ def call_tool(index: ServedIndex, name: str, arguments: Mapping[str, Any]) -> ty
         text, is_error = read_arguments(TOOLS[name], given).answer(index), False
     except Exception as error:  # the server goes on, whatever it is
         text, is_error = describe_error(error), True
-    return types.CallToolResult(content=[types.TextContent(type="text", text=make_sendable(text))], is_error=is_error)
+    return types.CallToolResult(content=[types.TextContent(type="text", text=text)], is_error=is_error)
 
 
 def describe_error(error: Exception) -> str:
@@ -266,11 +266,6 @@ def describe_error(error: Exception) -> str:
         return str(error)
     log.error("%s", error, exc_info=True)
     return BUG
-
-
-def make_sendable(text: str) -> str:
-    """Return text without lone surrogates, which UTF-8 cannot carry: of file names that are not UTF-8."""
-    return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def make_mcp_app(index: ServedIndex) -> Starlette:

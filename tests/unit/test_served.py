@@ -30,8 +30,8 @@ def test_the_object_is_found_in_what_models_put_around_it(text: str) -> None:
     assert read_answer(text, Answer).queries == ("a", "b")
 
 
-def test_what_is_whole_of_an_answer_is_read_that_was_cut_off_in_an_emoji() -> None:
-    assert read_answer('{"queries": ["a", "b", "\ud83d', Answer, is_cut=True).queries == ("a", "b")
+def test_what_is_whole_of_an_answer_is_read_that_was_cut_off_in_an_escape() -> None:
+    assert read_answer('{"queries": ["a", "b", "\\ud8', Answer, is_cut=True).queries == ("a", "b")
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from retriever.display.phrases import open_templates
 
 PACKAGE = Path(__file__).parents[2] / "retriever"
 TEMPLATES = sorted(PACKAGE.glob("**/templates/*.html"))
-HOSTILE = "\"'><script>&\u202e\x1b\udcff"
+HOSTILE = "\"'><script>&\u202e\x1b"
 
 
 def test_what_a_template_prints_is_escaped_and_sanitized(tmp_path: Path) -> None:
@@ -19,7 +19,7 @@ def test_what_a_template_prints_is_escaped_and_sanitized(tmp_path: Path) -> None
         '<a href="{{ x }}" title="{{ "%s"|format(x) }}">{{ twice(x) }}</a>{{ trusted }}'
     )
     page = open_templates(tmp_path).get_template("a.html").render(x=HOSTILE, trusted=Markup("<b>"))
-    safe = "&#34;&#39;&gt;&lt;script&gt;&amp;\ufffd\ufffd\\xff"
+    safe = "&#34;&#39;&gt;&lt;script&gt;&amp;\ufffd\ufffd"
     assert page == f'<a href="{safe}" title="{safe}"><i>{safe}</i>{safe}.</a><b>'
 
 

@@ -3,7 +3,6 @@
 The API gives the objects that the command line prints with --json.
 """
 
-import json
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -21,7 +20,7 @@ from retriever.display.json import add_version, dump, dump_answer, dump_node, du
 from retriever.errors import RetrieverError
 from retriever.serving.pool import Arguments, ServedIndex
 from retriever.serving.web.pages import Pages, explain_error
-from retriever.serving.web.site import AskArguments, Text, read_query
+from retriever.serving.web.site import AskArguments, read_query
 from retriever.trace import Spent
 
 
@@ -36,14 +35,14 @@ def make_web_app(library: ServedIndex) -> Starlette:
         call = API.get(request.path_params["name"])
         if call is None:
             raise HTTPException(404)
-        return AsciiJson(add_version(read_query(request, call).answer(library)))
+        return JSONResponse(add_version(read_query(request, call).answer(library)))
 
     def answer_failure(request: Request, error: Exception) -> Response:
         """Return what went wrong, as JSON below /api and as a page elsewhere."""
         message, status = explain_error(error)
         headers = error.headers if isinstance(error, HTTPException) else None
         if request.url.path.startswith("/api/"):
-            return AsciiJson({"error": message}, status, headers)
+            return JSONResponse({"error": message}, status, headers)
         return HTMLResponse(pages.failure(request, error), status, headers)
 
     routes = [
@@ -59,13 +58,6 @@ def make_web_app(library: ServedIndex) -> Starlette:
         routes=routes,
         exception_handlers={RetrieverError: answer_failure, HTTPException: answer_failure},
     )
-
-
-class AsciiJson(JSONResponse):
-    """JSON in ASCII: a file name that is not UTF-8 holds lone surrogates, which only an escape can carry."""
-
-    def render(self, content: object) -> bytes:
-        return json.dumps(content, allow_nan=False).encode("ascii")
 
 
 # The JSON API: the arguments of a call at each address, which answer it in a thread, or raise RetrieverError.
@@ -98,7 +90,7 @@ class AnswerCall(AskArguments):
 class TreeCall(Arguments):
     """The outline, or a part of it."""
 
-    reference: Text = ""
+    reference: str = ""
     depth: int | None = Field(None, ge=0)
 
     def answer(self, library: ServedIndex) -> dict[str, Any]:
@@ -108,7 +100,7 @@ class TreeCall(Arguments):
 class NodeCall(Arguments):
     """The text of a section, a file or lines of one."""
 
-    reference: Text
+    reference: str
 
     def answer(self, library: ServedIndex) -> dict[str, Any]:
         return dict(dump(library.open().read(self.reference)))

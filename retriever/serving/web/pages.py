@@ -52,7 +52,6 @@ from retriever.serving.web.section_html import (
 from retriever.serving.web.site import (
     NO_TITLE,
     Outline,
-    Text,
     Visit,
     address,
     draw_tree,
@@ -85,7 +84,7 @@ WHILE_TYPING: Mapping[str, Any] = {"use_llm": False, "rerank": {"kind": "none"}}
 class ReadVisit(Visit):
     """Of /read: what a node id, a path or a name refers to."""
 
-    node: Text
+    node: str
     first: int = Field(0, ge=0)  # line of the passage at which the page opens; 0: none
     last: int = 0
 
@@ -98,8 +97,8 @@ class ReadVisit(Visit):
 class PictureArguments(Arguments):
     """Of /picture."""
 
-    file: Text
-    folder: Text = ""
+    file: str
+    folder: str = ""
     """Its prefix, as in a node id; the first folder's is empty."""
 
 

@@ -4,12 +4,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Any, TypeAlias
-from urllib.parse import parse_qsl, quote, urlencode
+from urllib.parse import quote, urlencode
 
-from pydantic import Field, SkipValidation
+from pydantic import Field
 from starlette.requests import Request
 
-from pageindex.corpus import printable_path
 from pageindex.node import Node, NodeKind, folder_id
 from pageindex.tree import MAX_SHOWN_TITLE, DocumentTree
 from retriever.display.phrases import make_editor_link
@@ -23,21 +22,19 @@ from retriever.store import reading
 from retriever.text import cut
 from retriever.types import Cited, CitedSentence, Hit
 
-# A file name that is not UTF-8 comes as Python carries it, with lone surrogates, which pydantic's own text refuses.
-Text: TypeAlias = SkipValidation[str]
-Texts: TypeAlias = tuple[Text, ...]  # of a parameter that may be given several times; what is empty is left out
+Texts: TypeAlias = tuple[str, ...]  # of a parameter that may be given several times; what is empty is left out
 
 
 class AskArguments(Arguments):
     """A question and what may be found; the question may hold the same filters (docs/guide/scope.md)."""
 
-    question: Text = ""
-    profile: Text = ""
+    question: str = ""
+    profile: str = ""
     after: Texts = ()
     folders: Texts = Field((), alias="in")
     tags: Texts = Field((), alias="tag")
-    since: Text = ""
-    until: Text = ""
+    since: str = ""
+    until: str = ""
     where: Texts = ()
 
     @property
@@ -92,9 +89,9 @@ def link_editor(place: Cited) -> str:
 
 
 def address(path: str, **parameters: str | int | Sequence[str] | None) -> str:
-    """Return the path with those parameters that have a value; a name that is not UTF-8 is encoded byte by byte."""
+    """Return the path with those parameters that have a value."""
     given = {name: value for name, value in parameters.items() if value not in (None, "", ())}
-    return f"{path}?{urlencode(given, doseq=True, errors='surrogateescape', quote_via=quote)}" if given else path
+    return f"{path}?{urlencode(given, doseq=True, quote_via=quote)}" if given else path
 
 
 def read_query(request: Request, model: type[Model]) -> Model:
@@ -104,12 +101,11 @@ def read_query(request: Request, model: type[Model]) -> Model:
 
 def parse_query(request: Request, model: type[Arguments]) -> dict[str, Any]:
     """Return the values of a query string by their names; of those that may come several times, all."""
-    query: bytes = request.scope["query_string"]
     several = {field.alias or name for name, field in model.model_fields.items() if field.annotation == Texts}
     given: dict[str, Any] = {}
-    for name, value in parse_qsl(query.decode("latin-1"), keep_blank_values=True, errors="surrogateescape"):
+    for name, value in request.query_params.multi_items():
         if name not in several:
-            given[printable_path(name)] = value  # pydantic refuses what is not UTF-8 without naming it
+            given[name] = value
         elif value:
             given[name] = (*given.get(name, ()), value)
     return given
