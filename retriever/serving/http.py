@@ -6,7 +6,6 @@ those of Go's `http.CrossOriginProtection`, for reading as well. Elsewhere than 
 bearer token is needed too.
 """
 
-import asyncio
 import hmac
 import logging
 import os
@@ -18,7 +17,6 @@ from secrets import token_urlsafe
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-import h11
 import uvicorn
 from anyio import CapacityLimiter, to_thread
 from starlette.applications import Starlette
@@ -27,7 +25,6 @@ from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Mount, Route
-from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from retriever.errors import RetrieverError, ServingError, UsageError
 from retriever.served.address import is_this_machine, read_token
@@ -127,7 +124,6 @@ def bracket(host: str) -> str:
 
 
 MAX_CONNECTIONS = 256  # further ones are answered with 503; systems let a process open 1,024 files
-REQUEST_SECONDS = 10  # until a request has come, whose body is a question
 SHUTDOWN_SECONDS = 8  # for what is in flight when the process has to end; containers are given 10 s
 EVERYWHERE = frozenset({"", "0.0.0.0", "::"})  # every address of the machine: no request names one of them
 
@@ -195,28 +191,6 @@ def make_application(index: "ServedIndex", *, mcp: bool, web: bool) -> Starlette
     return app
 
 
-class TimedProtocol(H11Protocol):
-    """A connection that is closed where a request is not complete in time; uvicorn waits for it without end.
-
-    By h11, the stricter parser: ChromaDB brings another one along.
-    """
-
-    _limit: asyncio.TimerHandle
-
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as in uvicorn
-        super().connection_made(transport)
-        self._limit = self.loop.call_later(REQUEST_SECONDS, self._close_if_incomplete)
-
-    def on_response_complete(self) -> None:
-        self._limit.cancel()
-        self._limit = self.loop.call_later(REQUEST_SECONDS, self._close_if_incomplete)
-        super().on_response_complete()
-
-    def _close_if_incomplete(self) -> None:
-        if self.conn.their_state in (h11.IDLE, h11.SEND_BODY):
-            self.transport.close()
-
-
 def run_server(app: "ASGIApp", listener: socket.socket, address: ServerAddress) -> None:
     """Serve the application behind the guard until SIGINT or SIGTERM; what is in flight is answered first."""
     # uvicorn raises the signal again when all is answered, or SHUTDOWN_SECONDS are over: then a thread may still wait
@@ -225,7 +199,7 @@ def run_server(app: "ASGIApp", listener: socket.socket, address: ServerAddress) 
     signal.signal(signal.SIGINT, signal.default_int_handler)
     config = uvicorn.Config(
         RequestGuard(app, address),
-        http=TimedProtocol,
+        http="h11",  # the stricter parser: ChromaDB brings another one along
         loop="asyncio",
         ws="none",
         log_config=None,

@@ -4,22 +4,14 @@ import http.client
 import json
 import os
 import socket
-import threading
-import time
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
 import httpx
 import pytest
-import uvicorn
-from starlette.applications import Starlette
-from starlette.requests import Request
-from starlette.responses import PlainTextResponse, Response
-from starlette.routing import Route
 
 from retriever.serving import http as serving
-from tests.program import wait_for
 from tests.real.served import Served, mcp_request, served
 
 
@@ -97,41 +89,3 @@ def test_every_answer_has_the_strict_headers(server: Served, path: str) -> None:
 def test_a_refusal_has_the_strict_headers(server: Served) -> None:
     response = httpx.get(server.url, headers={"Origin": "https://evil.example"})
     assert (response.status_code, response.headers["X-Frame-Options"]) == (403, "DENY")
-
-
-@pytest.fixture
-def slow_port(monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
-    """The port of a server that waits half a second for a request, and takes twice as long to answer."""
-
-    def answer(_: Request) -> Response:
-        time.sleep(1)
-        return PlainTextResponse("late")
-
-    monkeypatch.setattr(serving, "REQUEST_SECONDS", 0.5)
-    config = uvicorn.Config(
-        Starlette(routes=[Route("/", answer)]), port=0, http=serving.TimedProtocol, lifespan="off", log_config=None
-    )
-    server = uvicorn.Server(config)
-    thread = threading.Thread(target=server.run)
-    thread.start()
-    wait_for(lambda: server.started)
-    yield server.servers[0].sockets[0].getsockname()[1]
-    server.should_exit = True
-    thread.join()
-
-
-@pytest.mark.parametrize(
-    "content",
-    [b"", b"GET / HTTP/1.1\r\nHost: local", b"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\n{"],
-    ids=["nothing", "half of the headers", "half of the body"],
-)
-def test_a_request_that_is_not_complete_in_time_is_given_up(slow_port: int, content: bytes) -> None:
-    with socket.create_connection(("127.0.0.1", slow_port), timeout=5) as connection:
-        connection.sendall(content)
-        assert b"late" not in connection.recv(65_536)
-        assert not connection.recv(1)
-
-
-def test_the_second_request_of_a_connection_has_its_own_time(slow_port: int) -> None:
-    with httpx.Client(base_url=f"http://127.0.0.1:{slow_port}") as client:
-        assert [client.get("/").text for _ in range(3)] == ["late"] * 3
