@@ -1,7 +1,6 @@
 """Reading what an answer cites, and where an index keeps to itself."""
 
 import os
-import re
 import stat
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,10 +13,8 @@ from retriever.errors import ClosedError, CommandHint, UnknownReferenceError, Us
 from retriever.looking.browse import find_relations
 from tests.fake_encoder import CrowdedEncoder, FakeEncoder
 from tests.shelf import CountingEncoder, Shelf, read_lines, write_pages
+from tests.tables import read_table
 
-PAGE = (Path(__file__).parents[1] / "references.md").read_text("utf-8").replace("\\|", "|")
-ROW = re.compile(r"^\| `(.+)` \| `?(.+?)`? \|$", re.MULTILINE)
-EXACT, TYPED, NEARLY = (ROW.findall(table) for table in PAGE.split("---|---|")[1:])
 GUIDE = """\
 ---
 title: The guide
@@ -67,7 +64,7 @@ def retriever(shelf: Shelf) -> Iterator[Retriever]:
         yield retriever
 
 
-@pytest.mark.parametrize(("reference", "cited"), EXACT)
+@pytest.mark.parametrize(("reference", "cited"), read_table("references", "By its exact form"))
 def test_what_a_reference_names(shelf: Shelf, retriever: Retriever, reference: str, cited: str) -> None:
     passage = retriever.read(reference)
     assert f"{passage.file}:{passage.span}" == cited
@@ -145,27 +142,19 @@ VAULT = {
 }
 
 
-@pytest.mark.parametrize(("written", "cited"), TYPED)
+@pytest.mark.parametrize(("written", "cited"), read_table("references", "As people type"))
 def test_what_people_type(vault: Retriever, written: str, cited: str) -> None:
     assert vault.read(written).citation == cited
     assert vault.nodes(written.removesuffix(":3"), 0)
 
 
-@pytest.mark.parametrize(
-    ("question", "named"),
-    [
-        ("how do I use days.left()?", {"tools/api.md:3-6"}),
-        ("days.on", {"tools/api.md:15-17"}),  # no word of it is a stop word
-        ("days left", {"tools/api.md:3-6", "tools/api.md:7-10"}),  # by the stems of its words: `over` is none
-        ("how many days are left?", set()),
-    ],
-)
-def test_a_question_names_what_it_holds_letter_by_letter(vault: Retriever, question: str, named: set[str]) -> None:
-    assert {hit.citation for hit in vault.search(question).hits if "found by name" in hit.reasons} == named
+@pytest.mark.parametrize(("question", "named"), read_table("found", "By name"))
+def test_a_question_names_what_it_holds_letter_by_letter(vault: Retriever, question: str, named: str) -> None:
+    assert {hit.citation for hit in vault.search(question).hits if "found by name" in hit.reasons} == set(named.split())
     assert vault.search("days.left").hits[0].citation == "tools/api.md:3-6"
 
 
-@pytest.mark.parametrize(("written", "said"), NEARLY)
+@pytest.mark.parametrize(("written", "said"), read_table("references", "Nearly a name, or several"))
 def test_what_is_nearly_a_name_is_asked_about(vault: Retriever, written: str, said: str) -> None:
     with pytest.raises(UsageError) as caught:
         vault.read(written)

@@ -7,21 +7,12 @@ import pytest
 from retriever import open_retriever
 from tests.program import Cli
 from tests.shelf import WORDS_ALONE, write_pages
+from tests.tables import read_table
 
 NOTE = "# Of growth\n\nThe mass doubles as x ^k %%or so%%.\n\n!!! note\n\n    Indented heron.\n"
 
 
-@pytest.mark.parametrize(
-    ("marker", "dialect"),
-    [
-        ("", "commonmark"),
-        ("docs/.obsidian/app.json", "obsidian"),
-        ("mkdocs.yml", "mkdocs"),
-        ("docs/book.toml", "mdbook"),
-        ("docusaurus.config.ts", "docusaurus"),
-        ("_config.yml", "jekyll"),
-    ],
-)
+@pytest.mark.parametrize(("marker", "dialect"), read_table("found", "A marker of a dialect"))
 def test_a_folder_is_read_as_its_program_reads_it(tmp_path: Path, cli: Cli, marker: str, dialect: str) -> None:
     docs = write_pages(tmp_path / "docs", {"growth.md": NOTE})
     if marker:

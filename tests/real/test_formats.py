@@ -13,6 +13,7 @@ from retriever.serving.web.app import make_web_app
 from tests.org_reader import read_org
 from tests.program import Cli
 from tests.shelf import write_pages
+from tests.tables import read_table
 
 HOUSE = """\
 #+TITLE: The house
@@ -73,14 +74,7 @@ def test_its_sections_stand_in_the_tree(index: Path, cli: Cli) -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    ("question", "citation", "snippet", "sentence"),
-    [
-        ("when is the rent paid, by bank transfer?", "6-16", "The rent is paid on the third", "by bank transfer:"),
-        ("what does late payment cost for each day?", "19-22", "fee = days * 2", "fee = days * 2"),
-        ("phone of Mr Fox", "31", "name: Mr Fox · phone: 12345 Knock twice.", "name: Mr Fox · phone: 12345"),
-    ],
-)
+@pytest.mark.parametrize(("question", "citation", "snippet", "sentence"), read_table("found", "In an Org file"))
 def test_its_lines_are_cited_and_its_markup_is_not_shown(
     index: Path, cli: Cli, question: str, citation: str, snippet: str, sentence: str
 ) -> None:

@@ -15,24 +15,11 @@ from retriever.serving.pool import ServedIndex
 from retriever.serving.web.app import make_web_app
 from tests.program import Cli
 from tests.shelf import WORDS_ALONE
+from tests.tables import read_table
 
 SECRET = "SECRET-OF-ANOTHER-FOLDER"
-PAYLOADS = [
-    "../secret.md", "..\\secret.md", "./../secret.md", "sub/../../secret.md", "sub/../../../secret.md",
-    "page.md/../../secret.md", "....//secret.md", "..../secret.md", "..;/secret.md", "..%00/secret.md",
-    "%2e%2e/secret.md", "%2e%2e%2fsecret.md", "..%2fsecret.md", "..%5csecret.md", "%252e%252e/secret.md",
-    "%c0%ae%c0%ae/secret.md", "%uff0e%uff0e/secret.md", "\uff0e\uff0e/secret.md", "..\u2215secret.md",
-    "..\u2044secret.md", "\u2025/secret.md", "/../secret.md", "//secret.md", "{place}/secret.md",
-    "{place}/docs/../secret.md", "file://{place}/secret.md", "file:///etc/passwd", "/etc/passwd",
-    "//etc/passwd", "/etc/passwd:1", "/etc/passwd:1-5", "/etc/passwd#top", "/proc/self/environ",
-    "/proc/self/cmdline", "/proc/1/root/etc/passwd", "/dev/zero", "/dev/stdin", "/dev/fd/0", "~/secret.md",
-    "~root/.bashrc", "$HOME/secret.md", "\\\\?\\C:\\secret.md", "\\\\server\\share\\secret.md", "C:\\secret.md",
-    "C:/secret.md", "secret.md", "SECRET.MD", "link.md", "linked/secret.md", "loop.md", "looped/secret.md",
-    "chain.md", "hard/../linked/secret.md", "pipe.md", "socket.md", "device.md", "environ.md", "page.md\0",
-    "page.md\0.txt", "\0", "index.sqlite", "../index/index.sqlite", "..", ".", "/", "../", "*", "**/*.md",
-    "[a-z]*.md", "{{page,secret}}.md", "page.md:0", "page.md:1-999999999999", "-", "--", "\udcff\udcfe.md",
-    "\ud800", "x" * 5000, "a/" * 2500, "/" * 5000, "x" * 4000, "/" * 4000, "a/" * 1900, "page.md" + "/.." * 1000,
-]  # fmt: skip
+PAYLOADS = read_table("paths", "What would like to lead outside")
+PAYLOADS += ["x" * 5000, "a/" * 2500, "/" * 5000, "x" * 4000, "page.md" + "/.." * 1000]
 
 
 @pytest.fixture(scope="module")
@@ -70,7 +57,7 @@ def check(said: object) -> None:
 
 @pytest.mark.parametrize("payload", PAYLOADS, ids=range(len(PAYLOADS)))
 def test_nothing_from_outside_comes(place: Path, payload: str, cli: Cli) -> None:
-    reference = payload.replace("{place}", str(place)).replace("{{", "{").replace("}}", "}")
+    reference = payload.replace("{place}", str(place))
     for command in ("read", "tree", "forget"):
         check(cli(command, "--index", place / "index", "--", reference, code=range(3)))
     with open_retriever(index=place / "index") as retriever:

@@ -24,9 +24,9 @@ from tests.program import command, environment
 from tests.real.scripted_server import Asked, ScriptedServer
 from tests.real.served import HOSTILE, LONG, PAGES, index_pages, indexed, mcp_request, served
 from tests.shelf import WORDS_ALONE, write_pages
+from tests.tables import read_table
 
 Mode = Literal["auto", "legacy"]
-ERRORS_PAGE = Path(__file__).parents[1] / "mcp_errors.md"
 
 
 @pytest.fixture(scope="module")
@@ -181,10 +181,7 @@ def test_an_outline_names_every_file_of_a_large_folder(tmp_path: Path) -> None:
     assert estimate_tokens(outline) <= 800
 
 
-ERRORS = re.findall(r"^\| `(.+?)` \| `(.+)` \| `(.+)` \|$", ERRORS_PAGE.read_text("utf-8"), re.MULTILINE)
-
-
-@pytest.mark.parametrize(("name", "arguments", "message"), ERRORS)
+@pytest.mark.parametrize(("name", "arguments", "message"), read_table("mcp_errors", "Wrong arguments"))
 def test_wrong_arguments_are_named(library: ServedIndex, name: str, arguments: str, message: str) -> None:
     result = call_tool(library, name, json.loads(arguments))
     assert result.is_error

@@ -13,6 +13,7 @@ from retriever.embedding.onnx import ModelCard, OnnxEncoder, file_sha256
 from retriever.errors import EncoderError
 from retriever.settings.schema import EncoderSettings
 from tests.shelf import Shelf
+from tests.tables import read_table
 
 TEXTS = [f"{'words of a text ' * (number % 7)}number {number}" for number in range(40)]
 
@@ -136,15 +137,7 @@ def test_a_damaged_model_is_named(folder: Path) -> None:
         OnnxEncoder(folder).encode_queries(["x"])
 
 
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        ("{", "is no card of a model"),
-        ("[]", "is no card of a model"),
-        ('{"pooling": "mean", "dim": 1}', "is no card of a model .*dim"),
-        ("", r"is no model folder .*scripts/export_model\.py"),
-    ],
-)
+@pytest.mark.parametrize(("content", "message"), read_table("models", "A card that is none"))
 def test_a_folder_that_is_no_model(folder: Path, content: str, message: str) -> None:
     card = folder / "encoder.json"
     card.write_text(content) if content else card.unlink()

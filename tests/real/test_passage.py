@@ -16,6 +16,7 @@ from retriever.serving.web.app import make_web_app
 from tests.program import Cli
 from tests.real.served import indexed
 from tests.shelf import NEVER_REFRESH, WORDS_ALONE
+from tests.tables import read_table
 
 OVEN = """\
 # The oven
@@ -94,22 +95,7 @@ def ask(library: ServedIndex, question: str) -> Hit:
     return library.open().search(question).hits[0]
 
 
-@pytest.mark.parametrize(
-    ("question", "cited", "sentence"),
-    [
-        (
-            "how long does the program take",
-            "7-8",
-            "Switch the main switch on, and wait. Then choose a program. It takes fifty minutes.",
-        ),
-        ("rolls", "11-12", "Rolls at 220 degrees. They rise first."),
-        ("cakes 180", "13", "Cakes at 180 degrees."),
-        ("clean the chamber", "15-19", "Clean the chamber with this command: oven --clean chamber"),
-        ("E31", "24", "code: E31 · meaning: a sensor is broken"),
-        ("technician for a broken sensor on Tuesday", "26", "The technician of the sensor comes on Tuesday."),
-        ("lamp", "28-30", "A lamp burns while it is hot."),  # the section has nothing else
-    ],
-)
+@pytest.mark.parametrize(("question", "cited", "sentence"), read_table("found", "A line of a section"))
 def test_what_is_cited(library: ServedIndex, question: str, cited: str, sentence: str) -> None:
     hit = ask(library, question)
     assert (hit.citation, hit.sentence) == (f"oven.md:{cited}", sentence)
@@ -176,15 +162,7 @@ def test_a_sentence_of_a_superseded_page_is_marked(library: ServedIndex, place: 
     assert "`status: superseded`" in AnswerTool(question=question).answer(library).split("1. ")[0]
 
 
-@pytest.mark.parametrize(
-    ("before", "question", "sentence"),
-    [
-        ("what does the code E12 mean", "and E31?", "code: E31 \u00b7 meaning: a sensor is broken"),
-        ("at how many degrees goes rye bread in", "and rolls?", "Rolls at 220 degrees. They rise first."),
-        ("where is the lamp", "why?", "A lamp burns while it is hot."),
-    ],
-    ids=["a row", "an item", "no new word"],
-)
+@pytest.mark.parametrize(("before", "question", "sentence"), read_table("found", "A line by a follow-up"))
 def test_new_words_of_a_follow_up_choose_the_line(
     library: ServedIndex, before: str, question: str, sentence: str
 ) -> None:

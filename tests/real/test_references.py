@@ -21,6 +21,7 @@ from retriever.serving.web.app import make_web_app
 from retriever.types import Hit
 from tests.program import Cli
 from tests.shelf import WORDS_ALONE, read_lines, write_pages
+from tests.tables import read_table
 
 README = (
     "# Readme of {0}\n\nOf {0}.\n\n## Otters\n\nOtters of {0} sleep in the sun.\n\n## More\n\nNothing more of {0}.\n"
@@ -152,20 +153,12 @@ def test_the_web_page_and_its_api_read_back_what_they_print(
             assert title in re.findall("<h1.*>(.*)</h1>", client.get(unescape(link)).text)[0], reference
 
 
-@pytest.mark.parametrize(
-    ("reference", "named"),
-    [
-        ("README.md", ["a/docs:README.md", "b/docs:README.md", "notes:README.md"]),
-        ("README.md:5-7", ["a/docs:README.md", "b/docs:README.md", "notes:README.md"]),
-        ("sub/README.md#otters", ["a/docs:sub/README.md", "b/docs:sub/README.md"]),
-        ("[[README]]", ["a/docs:README.md", "b/docs:README.md", "notes:README.md"]),
-    ],
-)
-def test_of_two_files_of_one_name_none_is_guessed(retriever: Retriever, reference: str, named: list[str]) -> None:
+@pytest.mark.parametrize(("reference", "named"), read_table("paths", "Of two files of one name"))
+def test_of_two_files_of_one_name_none_is_guessed(retriever: Retriever, reference: str, named: str) -> None:
     for ask in (retriever.read, retriever.similar, retriever.tree):
         with pytest.raises(UsageError) as caught:
             ask(reference)
-        assert all(name in str(caught.value) for name in named), str(caught.value)
+        assert all(name in str(caught.value) for name in named.split()), str(caught.value)
 
 
 def test_forget_names_both_files_of_one_name_and_forgets_neither(place: Path, index: Path) -> None:

@@ -17,6 +17,7 @@ from retriever.serving.mcp_server import call_tool
 from retriever.serving.pool import ServedIndex
 from tests.program import Cli
 from tests.real.served import indexed, served
+from tests.tables import read_table
 
 PAGES = {
     "journal/daily/2024-05-01.md": "---\ntags: [journal]\n---\n# Wednesday\n\nWe baked bread with the new oven. "
@@ -41,32 +42,10 @@ def retriever(index: Path) -> Iterator[Retriever]:
         yield opened
 
 
-@pytest.mark.parametrize(
-    ("question", "files"),
-    [
-        ("oven in:daily", {"2024-05-01", "2024-06-02"}),
-        ("oven in:journal/daily/", {"2024-05-01", "2024-06-02"}),
-        ("oven in:handbook/oven.md", {"oven"}),
-        ("oven in:station in:2024-06-02", {"station", "2024-06-02"}),
-        ("oven -in:journal", {"station", "oven"}),
-        ("oven tag:baking", {"2024-05-01"}),
-        ("oven tag:#Kitchen", {"station"}),
-        ("oven -tag:kitchen in:handbook", {"oven"}),
-        ("oven since:2024-05", {"2024-05-01", "2024-06-02"}),
-        ("oven since:2023 until:2024-05", {"2024-05-01", "station"}),
-        ("oven until:2022", {"oven"}),
-        ("oven where:status=FINAL", {"oven"}),
-        ("oven where:status", {"oven", "station"}),
-        ('oven where:author.name="Ann Lee"', {"station"}),
-        ('jaguar -"cars" in:daily', {"2024-05-01", "2024-06-02"}),
-        ('jaguar "big cat"', {"2024-06-02"}),
-        ("jaguar “Big Cat”", {"2024-06-02"}),
-        ('where is "mise en place"', {"station"}),
-    ],
-)
-def test_a_filter_leaves_only_what_it_names(retriever: Retriever, question: str, files: set[str]) -> None:
+@pytest.mark.parametrize(("question", "files"), read_table("scope", "What a filter leaves"))
+def test_a_filter_leaves_only_what_it_names(retriever: Retriever, question: str, files: str) -> None:
     answer = retriever.search(question)
-    assert {Path(hit.file).stem for hit in answer.hits} == files
+    assert {Path(hit.file).stem for hit in answer.hits} == set(files.split())
     assert answer.question == question
     assert answer.scope is not None
     assert answer.scope.question.split()[0] in {"oven", "jaguar", "where"}
@@ -98,13 +77,10 @@ def test_a_folder_finds_as_if_it_alone_were_indexed(retriever: Retriever, tmp_pa
             assert [hit.node_id for hit in here.hits] == [hit.node_id for hit in there.hits]
 
 
-@pytest.mark.parametrize(
-    ("question", "left", "without"),
-    [("mortgage -2023", "mortgage", ("2023",)), ("kill -9 now", "kill -9 now", ()), ("5 - 2023", "5 - 2023", ())],
-)
-def test_a_year_behind_a_dash_is_left_out(question: str, left: str, without: tuple[str, ...]) -> None:
+@pytest.mark.parametrize(("question", "left", "without"), read_table("scope", "A year behind a dash"))
+def test_a_year_behind_a_dash_is_left_out(question: str, left: str, without: str) -> None:
     text, scope = split_filters(question)
-    assert (text, scope.without) == (left, without)
+    assert (text, scope.without) == (left, tuple(without.split()))
 
 
 def test_a_word_that_a_long_question_quotes_is_no_filter(retriever: Retriever) -> None:
@@ -116,28 +92,12 @@ def test_a_word_that_a_long_question_quotes_is_no_filter(retriever: Retriever) -
     assert {Path(hit.file).stem for hit in retriever.search('is the oven "cold"?').hits} == {"2024-06-02"}
 
 
-@pytest.mark.parametrize(
-    "question",
-    [
-        'name="x" f("x")', 'rand = "0.10" in Cargo.toml', '{"type": "extra", "loc": 1}', "--flag -x -9 -Dname=x",
-        "a - b -", "in: daily", 'a "" b', "-FilterHashtable", "well-known 5 -3", "oven -car",
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("question", read_table("scope", "No filter"))
 def test_what_may_be_text_is_no_filter(question: str) -> None:
     assert split_filters(question) == (question, Scope())
 
 
-@pytest.mark.parametrize(
-    ("question", "message"),
-    [
-        ("oven in:dayli", "there is no folder or file 'dayli'; did you mean daily? There are: handbook, journal"),
-        ("oven tag:bakin", "no document has the tag 'bakin'; did you mean baking? There are: "),
-        ("oven where:statsu=draft", "no document has the field 'statsu' in its front matter; did you mean status?"),
-        ("oven where:status=drat", "status is 'drat' in no document; did you mean draft? There are: final, draft"),
-        ("oven since:soon", "'soon' is no day; write 2024, 2024-05"),
-        ("oven until:2024-13", "'2024-13' is no day"),
-    ],
-)
+@pytest.mark.parametrize(("question", "message"), read_table("scope", "What is not there"))
 def test_what_is_not_there_says_what_there_is(retriever: Retriever, question: str, message: str) -> None:
     with pytest.raises(ScopeError) as caught:
         retriever.search(question)
@@ -157,16 +117,7 @@ def test_filters_alone_are_an_error_with_an_example(question: str) -> None:
         split_filters(question)
 
 
-@pytest.mark.parametrize(
-    ("question", "reason"),
-    [
-        ("oven in:daily tag:kitchen", "in:daily: no document meets tag:kitchen"),
-        ("oven in:handbook since:2024", "no document meets since:2024; the days are 2022-01-01 to 2023-02-01"),
-        ('oven "bread at 240"', 'no section holds "bread at 240"'),
-        ('oven in:handbook/oven.md -"the oven"', "every section holds 'the oven'"),
-        ('"the oven" -"oven"', "\"the oven\": every section holds 'oven'"),
-    ],
-)
+@pytest.mark.parametrize(("question", "reason"), read_table("scope", "A filter that leaves nothing"))
 def test_a_filter_that_leaves_nothing_says_so(retriever: Retriever, question: str, reason: str) -> None:
     answer = retriever.search(question)
     assert (answer.hits, answer.verdict, answer.confidence) == ((), "none", 0.0)

@@ -1,7 +1,6 @@
 """The JSON API and the headers of the web page, served by the program itself."""
 
 import json
-import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -19,10 +18,9 @@ from tests.program import Cli
 from tests.real.scripted_server import Asked, ScriptedServer
 from tests.real.served import index_pages, indexed, served
 from tests.real.web_documents import DOT, PAGES, write_pictures
+from tests.tables import read_table
 
 QUESTION = "what pays for a letter?"
-PAGE = Path(__file__).parents[1] / "web_addresses.md"
-ADDRESSES = re.findall(r"^\| `(.+)` \| (\d+) \| `(.+)` \|$", PAGE.read_text("utf-8"), re.MULTILINE)
 
 
 @pytest.fixture(scope="module")
@@ -61,10 +59,10 @@ def test_the_api_gives_what_the_command_line_prints(client: httpx.Client, place:
     assert tree["nodes"] == printed(cli, "tree", "garden", "--depth", "2", "--index", str(place))["nodes"]
 
 
-@pytest.mark.parametrize(("address", "status", "says"), ADDRESSES)
-def test_every_answer_says_what_to_do(client: httpx.Client, address: str, status: str, says: str) -> None:
+@pytest.mark.parametrize(("address", "status", "says"), read_table("web_addresses", "Answers"))
+def test_every_answer_says_what_to_do(client: httpx.Client, address: str, status: int, says: str) -> None:
     response = client.get(address)
-    assert response.status_code == int(status)
+    assert response.status_code == status
     is_json = response.headers["content-type"] == "application/json"
     assert is_json == address.startswith("/api/")
     assert says in (response.json()["error"] if is_json else response.text)

@@ -14,6 +14,7 @@ from retriever.answering.sentences import check_sentence, choose_sentences
 from retriever.answering.write import Checker
 from retriever.types import CitedSentence, DroppedSentence, Hit
 from tests.answers import hit
+from tests.tables import read_table
 
 MAIL = """\
 ## Stamps
@@ -44,21 +45,7 @@ def check(text: str, quote: str, number: int = 1, question: str = "") -> CitedSe
     return check_sentence(text, number, quote, BLOCKS, question)
 
 
-@pytest.mark.parametrize(
-    ("text", "quote", "lines"),
-    [
-        ("A stamp pays for a letter's journey.", "A stamp pays for the journey", "12"),
-        ("A stamp pays for the journey. [1]", "a STAMP pays, for the journey", "12"),
-        ("A stamp does not pay for a parcel.", "It does not pay for a parcel", "12"),
-        ("Letters of up to 20 grams cost 85 cents.", "up to 20 grams cost 85 cents", "14"),
-        ("Royal Mail delivers letters within 3 days.", "Royal Mail delivers them within three days", "15"),
-        ("At 1000 grams the price is 290 cents.", "| 1,000 grams | 290 cents", "20"),
-        ("Yes, a stamp pays for the journey.", "A stamp pays for the journey", "12"),
-        ("See the rules of the Post Office.", "See the rules of the Post Office", "22"),
-        ("Mail needs a stamp: it pays for the journey.", "stamp pays for the journey", "12"),
-        ("Letters up to 20 grams cost 85 cents, and Royal Mail delivers them.", "85 cents. - Royal Mail", "14-15"),
-    ],
-)
+@pytest.mark.parametrize(("text", "quote", "lines"), read_table("claims", "Holds"))
 def test_a_sentence_that_holds(text: str, quote: str, lines: str) -> None:
     found = check(text, quote)
     assert isinstance(found, CitedSentence), found
@@ -67,47 +54,10 @@ def test_a_sentence_that_holds(text: str, quote: str, lines: str) -> None:
     assert "[1]" not in found.text
 
 
-def test_a_citation_that_a_model_makes_up_drops_its_sentence() -> None:
-    found = check("A stamp pays for the journey (rules.md:3-5).", "A stamp pays for the journey")
-    assert isinstance(found, DroppedSentence)
+TOO_LONG = ("stamp " * 100, "A stamp pays for", 1, "it has 599 characters")
 
 
-STAMP, PRICE = "A stamp pays for the journey", "Letters up to 20 grams cost 85 cents"
-ROYAL = "Royal Mail delivers them within three days"
-NO_QUOTE = "the words that it quotes do not stand in mail.md:10-22"
-NO_OR_YES = "mail.md:12 does not say so: it says no, or the other way round"
-
-
-@pytest.mark.parametrize(
-    ("text", "quote", "number", "reason"),
-    [
-        ("", "A stamp pays for", 1, "it has 0 characters"),
-        ("stamp " * 100, "A stamp pays for", 1, "it has 599 characters"),
-        *(("A stamp pays.", "A stamp pays for", number, f"there is no block {number}") for number in (3, 0, -1)),
-        ("A stamp pays.", "A stamp pays for", 2, "the words that it quotes do not stand in kitchen.md:1"),
-        *(
-            ("A stamp pays.", quote, 1, NO_QUOTE)
-            for quote in ("A stamp pays everything", "stamp letter parcel", "A stamp", "", "rules rules.md#weights of")
-        ),
-        ("Letters cost 95 cents.", PRICE, 1, "mail.md:14 does not say so: the number 95"),
-        # It stands in the block, and not in the lines.
-        ("Letters cost 290 cents.", PRICE, 1, "mail.md:14 does not say so: the number 290"),
-        ("Letters travel two days.", ROYAL, 1, "mail.md:15 does not say so: the number two"),
-        ("DHL delivers them within three days.", ROYAL, 1, "the name DHL does not stand in mail.md:15"),
-        (
-            "Call post_office.send for it.",
-            "or `post_office.rules`",
-            1,
-            "the name post_office.send does not stand in mail.md:22",
-        ),
-        ("A stamp pays at www.evil.example.", STAMP, 1, "the name www.evil.example does not stand in mail.md:12"),
-        ("A stamp does not pay for the journey.", STAMP, 1, NO_OR_YES),
-        ("It does pay for a parcel.", "pay for a parcel", 1, NO_OR_YES),
-        ("A stamp makes passwords public.", STAMP, 1, "mail.md:12 does not say so: other things (passwords)"),
-        # A true sentence does not carry another one.
-        (f"{STAMP}. It makes passwords public.", STAMP, 1, "mail.md:12 does not say so: other things (passwords)"),
-    ],
-)
+@pytest.mark.parametrize(("text", "quote", "number", "reason"), [*read_table("claims", "Does not hold"), TOO_LONG])
 def test_a_sentence_that_does_not_hold(text: str, quote: str, number: int, reason: str) -> None:
     found = check(text, quote, number)
     assert isinstance(found, DroppedSentence)
@@ -207,53 +157,17 @@ def test_true_sentences_pass_and_changed_ones_do_not() -> None:
         assert kept[half, "invented"] == 0
 
 
-@pytest.mark.parametrize(
-    ("claim", "cited"),
-    [
-        ("It takes 5 hours.", "It takes 5 minutes."),
-        ("It takes at least 5 minutes.", "It takes at most 5 minutes."),
-        ("The flag was removed.", "The flag was added."),
-        ("Water the leaves.", "Water the bed, never the leaves."),
-        ("Trains are faster than planes.", "Planes are faster than trains."),
-        ("Files are moved from the disk to the tape.", "Files are moved from the tape to the disk."),
-    ],
-)
+@pytest.mark.parametrize(("claim", "cited"), read_table("claims", "Changed in one way"))
 def test_a_sentence_that_is_changed_in_one_way(claim: str, cited: str) -> None:
     assert find_conflict(claim, cited)
 
 
-@pytest.mark.parametrize(
-    ("claim", "cited"),
-    [
-        ("The dough rests for 90 minutes.", "The dough rests for one and a half hours."),
-        ("A big loaf of 1,000 g is baked.", "A big loaf of 1 kg is baked."),
-        ("The hostel wants 50 % of the price.", "The hostel wants half of the price."),
-        ("The door stays closed.", "Do not open the door."),
-        ("No more than 5 guests may row.", "At most 5 guests may row."),
-        ("The dog is chased by the cat.", "The cat chases the dog."),
-    ],
-)
+@pytest.mark.parametrize(("claim", "cited"), read_table("claims", "In other words"))
 def test_a_sentence_in_other_words(claim: str, cited: str) -> None:
     assert find_conflict(claim, cited) == ""
 
 
-@pytest.mark.parametrize(
-    ("language", "claim", "cited"),
-    [
-        ("german", "Der Ofen ist in zwei Stunden heiß.", "Der Ofen ist in zwei Stunden nicht heiß."),
-        ("french", "Le four est chaud.", "Le four n\u2019est pas chaud."),
-        ("spanish", "El horno se abre.", "El horno nunca se abre."),
-        ("portuguese", "O forno abre.", "O forno não abre."),
-        ("italian", "Il forno si apre.", "Il forno non si apre."),
-        ("dutch", "De oven is heet.", "De oven is niet heet."),
-        ("swedish", "Ugnen är varm.", "Ugnen är inte varm."),
-        ("danish", "Ovnen er varm.", "Ovnen er ikke varm."),
-        ("norwegian", "Ovnen er varm.", "Ovnen er aldri varm."),
-        ("russian", "Печь горячая.", "Печь не горячая."),
-        ("chinese", "邮票支付包裹。", "邮票不支付包裹。"),
-        ("japanese", "切手で小包を送れる。", "切手で小包を送れない。"),
-    ],
-)
+@pytest.mark.parametrize(("language", "claim", "cited"), read_table("claims", "A no in each language"))
 def test_a_no_in_each_language_with_stop_words(language: str, claim: str, cited: str) -> None:
     assert find_conflict(claim, cited, languages=(language,)) == "it says no, or the other way round"
 

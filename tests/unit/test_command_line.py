@@ -1,6 +1,7 @@
 """What a command line means, and how it ends."""
 
 import json
+import shlex
 import sys
 from pathlib import Path
 
@@ -17,28 +18,12 @@ from retriever.errors import (
 from tests.answers import HIT, answer, hit
 from tests.program import Cli, command, environment, in_terminal
 from tests.sample_library import Sample
+from tests.tables import read_table
 
 
-@pytest.mark.parametrize(
-    ("arguments", "question"),
-    [
-        (["how is it fused?"], "how is it fused?"),
-        (["ask", "how is it fused?"], "how is it fused?"),
-        (["how", "is", "it", "fused?"], "how is it fused?"),
-        (["--top-k", "3", "how is it fused?"], "how is it fused?"),
-        (["how is it fused?", "--top-k", "3"], "how is it fused?"),
-        (["ask", "status"], "status"),
-        (["the status of an index"], "the status of an index"),
-        (["find", "the", "keys", "of", "the", "barn"], "find the keys of the barn"),
-        (["find the keys of the barn"], "find the keys of the barn"),
-        (["list", "the", "keys"], "list the keys"),
-        (["-n", "3", "q"], "q"), (["--limit", "3", "q"], "q"),
-        (["--index", "x", "status of an index"], "status of an index"),
-        (["--", "-q does what?"], "-q does what?"),
-    ],
-)  # fmt: skip
-def test_what_is_asked(library: Sample, arguments: list[str], question: str, cli: Cli) -> None:
-    cli(*arguments)
+@pytest.mark.parametrize(("arguments", "question"), read_table("command_lines", "What is asked"))
+def test_what_is_asked(library: Sample, arguments: str, question: str, cli: Cli) -> None:
+    cli(*shlex.split(arguments))
     assert library.asked == [question]
 
 
@@ -75,26 +60,11 @@ def test_a_flag_sets_its_setting(library: Sample, cli: Cli, arguments: list[str]
 
 
 # A command line that cannot be meant, and what its one line says.
-EMPTY = "error: the question is empty: write it in quotes"
-MISUSED = [
-    ([""], EMPTY), (["\n\t"], EMPTY), (["ask"], EMPTY), (["--docs", "docs"], EMPTY),
-    (["stauts"], "error: stauts is no command; did you mean `status`?"),
-    (["raed", "oven.md"], "error: raed is no command; did you mean `read`?"),
-    (["search", "the keys"], "did you mean `ask 'the keys'`?"), (["query", "keys"], "did you mean `ask keys`?"),
-    (["get", "oven.md:3"], "did you mean `read oven.md:3`?"), (["ls"], "did you mean `tree`?"),
-    (["add", "/tmp"], "did you mean `index /tmp`?"), (["web"], "did you mean `serve --web`?"),
-    (["-l", "q"], "`tree` lists all"), (["-C", "2", "q"], "--full shows"),
-    (["watch", "/tmp"], "did you mean `index --watch /tmp`?"),
-    (["read", "a.md", "--unlinked"], "--unlinked goes with --similar"),
-    (["--top-k", "ten", "q"], "--top-k"), (["--ranking", "some", "q"], "--ranking"),
-    (["--vector-topn", "5", "q"], "Did you mean"), (["-x", "q"], "comes after --"),
-    (["--all", "--index", "a", "q"], "leave out --index"), (["--context", "--full", "q"], "leave out --full"),
-]  # fmt: skip
 
 
-@pytest.mark.parametrize(("arguments", "says"), MISUSED, ids=str)
-def test_what_cannot_be_meant_is_said_in_a_line(library: Sample, cli: Cli, arguments: list[str], says: str) -> None:
-    out, err = cli(*arguments, code=2)
+@pytest.mark.parametrize(("arguments", "says"), read_table("command_lines", "What cannot be meant"))
+def test_what_cannot_be_meant_is_said_in_a_line(library: Sample, cli: Cli, arguments: str, says: str) -> None:
+    out, err = cli(*shlex.split(arguments), code=2)
     assert out == ""
     assert err.startswith("error: ")
     assert err.count("\n") == 1
@@ -128,10 +98,7 @@ def test_how_an_error_ends(library: Sample, cli: Cli, error: BaseException, code
     assert verbose.endswith(err)
 
 
-@pytest.mark.parametrize(
-    ("question", "name"),
-    [("states", "status"), ("trees", "tree"), ("where is the index", ""), ("indx of pages", ""), ("mail", "")],
-)
+@pytest.mark.parametrize(("question", "name"), read_table("command_lines", "Nearly a command"))
 def test_a_word_that_is_nearly_a_command_is_asked_with_a_hint(
     library: Sample, cli: Cli, question: str, name: str
 ) -> None:

@@ -29,6 +29,7 @@ from retriever.types import DroppedSentence, Evidence, Hit, Relation, RelationKi
 from tests.answers import HIT, answer, hit
 from tests.program import Cli, Terminal
 from tests.sample_library import Sample
+from tests.tables import read_table
 
 SECOND = hit(
     rank=2,
@@ -147,17 +148,10 @@ def test_json_has_texts_and_trace_only_when_asked(library: Sample, cli: Cli) -> 
     assert whole["expansion"]["passages"] == ["invented"]
 
 
-@pytest.mark.parametrize(
-    ("text", "stems", "marked"),
-    [
-        ("Sending e-mails, sent email", {"send", "email"}, ["Sending", "email"]),
-        ("BackgroundTasks.add_task()", {"task"}, ["BackgroundTasks", "add_task"]),
-        ("\u6771\u4eac\u30bf\u30ef\u30fc\u3078email\u3092", {"\u4eac\u30bf", "email"}, ["\u4eac\u30bf", "email"]),
-        ("nothing here", {"send"}, []),
-    ],
-)
-def test_marked_words(text: str, stems: set[str], marked: list[str]) -> None:
-    assert [text[first:last] for first, last in find_highlights(text, frozenset(stems))] == marked
+@pytest.mark.parametrize(("text", "stems", "marked"), read_table("words", "Marked words"))
+def test_marked_words(text: str, stems: str, marked: str) -> None:
+    found = find_highlights(text, frozenset(stems.split()))
+    assert ", ".join(text[first:last] for first, last in found) == marked
 
 
 # No text speaks to the terminal.
@@ -210,16 +204,7 @@ LINK = re.compile(r"\x1b\]8;;([^\x1b]*)\x1b\\(.*?)\x1b\]8;;\x1b\\")
 CODE = "code://open?{path}#{line}"
 
 
-@pytest.mark.parametrize(
-    ("editor", "address"),
-    [
-        ("vscode", "vscode://file/docs/a%20b/%C3%A9.md:7"),
-        ("vim", "mvim://open?url=file:///docs/a%20b/%C3%A9.md&line=7"),
-        ("obsidian", "obsidian://open?path=/docs/a%20b/%C3%A9.md"),
-        ("my-editor:{path}+{line}", "my-editor:/docs/a%20b/%C3%A9.md+7"),
-        ("none", ""),
-    ],
-)
+@pytest.mark.parametrize(("editor", "address"), read_table("command_lines", "The address of a line in an editor"))
 def test_the_address_of_a_line(monkeypatch: pytest.MonkeyPatch, editor: str, address: str) -> None:
     monkeypatch.setenv(EDITOR_VARIABLE, editor)
     assert make_editor_link("/docs/a b/\u00e9.md", 7) == address

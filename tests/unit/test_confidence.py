@@ -14,6 +14,7 @@ from retriever.searching.question_words import cut_words, read_form
 from retriever.types import Ranked, Ranking, Reading, Signals, Source
 from tests.fake_encoder import FakeEncoder
 from tests.shelf import PAGES, Shelf
+from tests.tables import read_table
 
 SHARES = st.floats(0, 1)
 MARGINS = st.floats(-50, 50)
@@ -67,44 +68,13 @@ def test_the_verdict_follows_the_confidence(some: Signals, others: Signals) -> N
     assert first.confidence == second.confidence or ORDER.index(first.verdict) <= ORDER.index(second.verdict)
 
 
-@pytest.mark.parametrize(
-    ("signals", "verdict"),
-    [
-        (Signals(1.0, 1.0, 1.0, "words", 8.0, 1.0), "answered"),
-        (Signals(1.0, 1.0, 0.0, "question", 5.0, 1.0), "answered"),  # no words side by side, but meaning agrees
-        (Signals(1.0, 1.0, 0.0, "words", 4.0, 0.1), "weak"),  # all words are there, and nothing holds them together
-        (Signals(1.0, 1.0, 0.0, "numbers", 8.0, 1.0), "weak"),  # `401` alone is never answered
-        (Signals(1.0, 1.0, 1.0, "function_words", 4.0, 0.1), "weak"),  # `enums some values the`
-        (Signals(0.3, 0.8, 0.5, "question", 2.0, 0.0), "weak"),
-        (Signals(0.5, 0.5, 0.0, "question", 3.0, 1.0), "none"),  # it is about a word that the documents do not have
-        (Signals(0.0, 0.0, 0.0, "words", 0.5, 0.0), "none"),
-        (Signals(0.1, 0.2, 0.0, "words", 3.0, 0.0, abroad=True), "weak"),  # words have too many forms to say much
-        (Signals(0.4, 0.5, 0.3, "unspaced", None, None), "weak"),  # half of its pairs stand across two words
-        (Signals(0.4, 0.5, 0.3, "words", None, None), "none"),
-        (Signals(0.5, 1.0, 0.0, "words", 0.0, 0.1), "none"),  # the sense is an unrelated question's
-        (Signals(1.0, 1.0, 0.0, "words", 0.0, 0.0), "weak"),  # `passport` alone: a section has it
-        (Signals(1.0, 1.0, 1.0, "words", None, None), "answered"),
-        (Signals(1.0, 1.0, 0.0, "words", None, None), "weak"),
-        (Signals(0.0, 0.0, 0.0, "words", None, None), "none"),
-    ],
-)
-def test_verdicts(signals: Signals, verdict: str) -> None:
-    assert assess(signals).verdict == verdict
+@pytest.mark.parametrize("row", read_table("questions", "Verdicts"))
+def test_verdicts(row: tuple[Any, ...]) -> None:
+    *signals, abroad, verdict = row
+    assert assess(replace(Signals(*signals), abroad=abroad == "yes")).verdict == verdict
 
 
-@pytest.mark.parametrize(
-    ("question", "form"),
-    [
-        ("how is it?", "question"),
-        ("rotate the keys?", "question"),
-        ("Wie dreht man Schlüssel", "question"),
-        ("enums some values the", "words"),
-        ("to the was be can is using", "function_words"),
-        ("the keys", "words"),
-        ("8.04 17", "numbers"),
-        ("東京都は", "unspaced"),
-    ],
-)
+@pytest.mark.parametrize(("question", "form"), read_table("questions", "What form a question has"))
 def test_the_form_of_a_question(question: str, form: str) -> None:
     assert read_form(cut_words(question)) == form
 

@@ -8,27 +8,15 @@ from retriever.evaluation.measures import read_questions
 from retriever.expansion.follow_up import carry_words, is_follow_up, read_conversation
 from retriever.lexical.bm25 import QuestionTerm
 from tests.program import PROJECT
+from tests.tables import read_table
 
 
-@pytest.mark.parametrize(
-    "question",
-    [
-        "and the old ones?", "what about a database?", "how do I stop it?", "can that be undone?", "how often?", "why?",
-        "on Windows?", "is their space freed?", "how are those read?", "und die alten?", "et pour les anciens ?",
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("question", read_table("questions", "What follows the question before"))
 def test_a_follow_up_refers_or_leaves_out(question: str) -> None:
     assert is_follow_up(question)
 
 
-@pytest.mark.parametrize(
-    "question",
-    [
-        "how are old snapshots forgotten?", "vacation days", "is there a way to export an index?", "backup my laptop",
-        "bring back a document the way it was a few days ago", "what is a snapshot?", "how does caching work?",
-        "which files does the program read when it looks for changes and what does it do with those it cannot read?",
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("question", read_table("questions", "What stands alone"))
 def test_a_question_that_stands_alone_is_left_alone(question: str) -> None:
     assert not is_follow_up(question)
 

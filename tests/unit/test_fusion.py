@@ -13,6 +13,7 @@ from retriever.searching.fusion import (
     reciprocal_rank_fusion,
 )
 from retriever.types import Ranked, Ranking, Source
+from tests.tables import read_table
 
 
 def ranking(source: Source, weight: float, *node_ids: str) -> Ranking:
@@ -54,14 +55,7 @@ def test_every_node_comes_out_once_and_more_evidence_never_hurts(names: list[lis
     assert reciprocal_rank_fusion([*rankings, nobody], k) == fused, "a list of no weight brings nobody in"
 
 
-@pytest.mark.parametrize(
-    ("written", "seconds"),
-    [
-        ("2024-05-01", 1_714_521_600), ("2024-05-01T02:00:00+02:00", 1_714_521_600),
-        ("2024-05-01 10:00:00 +0200", 1_714_550_400), ("2024-05-01 10:00 UTC", 1_714_521_600),
-        ("1969-12-31", -86_400), ("0001-01-01", -62_135_596_800), ("2024-13-01", None), ("in spring", None),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("written", "seconds"), read_table("words", "A date of front matter, in seconds"))
 def test_a_date_in_front_matter(written: str, seconds: int | None) -> None:
     assert read_front_matter(f"---\ndate: {written}\n---\n").dated == seconds
 

@@ -1,32 +1,27 @@
 """Who is let in by what listens: a table of requests, and where a server may listen."""
 
-import re
-from pathlib import Path
-
 import pytest
 from starlette.responses import PlainTextResponse
 from starlette.testclient import TestClient
 
 from retriever.errors import UsageError
 from retriever.serving.http import RequestGuard, ServerAddress, check_host
+from tests.tables import read_table
 
 SECRET = "correct-horse"
-PAGE = Path(__file__).parents[1] / "requests.md"
-ROW = re.compile(r"^\| (\S+) \| `(\S+) (\S+)` \| `(.*?)` \| `?(.*?)`? \| (\d+) \|$", re.MULTILINE)
-REQUESTS = ROW.findall(PAGE.read_text("utf-8"))
 
 
 @pytest.mark.parametrize(
-    ("listens_at", "method", "target", "host", "more", "status"), ROW.findall(PAGE.read_text("utf-8"))
+    ("listens_at", "request_line", "host", "more", "status"), read_table("requests", "Who is let in")
 )
-def test_who_is_let_in(listens_at: str, method: str, target: str, host: str, more: str, status: str) -> None:
+def test_who_is_let_in(listens_at: str, request_line: str, host: str, more: str, status: int) -> None:
     token = "" if listens_at in ("127.0.0.1", "127.0.0.2", "::1") else SECRET
     client = TestClient(RequestGuard(PlainTextResponse("let in"), ServerAddress(listens_at, 8470, token)))
     headers = [line.partition(": ") for line in (f"host: {host}", *filter(None, more.split("; ")))]
     given = [(name.encode(), value.encode("latin-1")) for name, _, value in headers]
-    answer = client.request(method, target, headers=given)
-    assert answer.status_code == int(status)
-    assert (answer.text == "let in") == (status == "200")
+    answer = client.request(*request_line.split(), headers=given)
+    assert answer.status_code == status
+    assert (answer.text == "let in") == (status == 200)
 
 
 def test_other_machines_need_a_token() -> None:

@@ -13,18 +13,10 @@ from retriever.lexical.names import (
 )
 from retriever.types import Source
 from tests.shelf import open_pages
+from tests.tables import read_table
 
 
-@pytest.mark.parametrize(
-    ("one", "other"),
-    [
-        ("what is splatting", "about_Splatting"),
-        ("background tasks", "BackgroundTasks"),
-        ("-FilterHashtable", "Filter hashtables"),
-        ("besancon", "Besançon"),
-        ("lockfile", "`lockfile`"),
-    ],
-)
+@pytest.mark.parametrize(("one", "other"), read_table("names", "Two spellings of one name"))
 def test_two_spellings_of_one_name(one: str, other: str) -> None:
     assert spell_name(one) == spell_name(other) != ""
 
@@ -50,20 +42,9 @@ def test_a_function_is_called_so_without_its_arguments() -> None:
     assert names["fs.md#files/install-linux"] == {spell_name("install linux")}
 
 
-@pytest.mark.parametrize(
-    ("title", "names"),
-    [
-        ("--inspect-brk[=[host:]port]", {"--inspect-brk"}),
-        ("2.1 Splatting", {"Splatting"}),
-        ("TTL (Time to Live)", {"Time to Live", "TTL"}),
-        ("Step 2: Install", set()),
-        ("Note: read this first", set()),
-        ("Use --force, or -f", set()),
-        ("https://example.org/", set()),
-    ],
-)
-def test_what_a_heading_is_called_besides(title: str, names: set[str]) -> None:
-    assert list_names(title) == {title, *names}
+@pytest.mark.parametrize(("title", "names"), read_table("names", "What a heading is called besides"))
+def test_what_a_heading_is_called_besides(title: str, names: str) -> None:
+    assert list_names(title) == {title, *filter(None, names.split(", "))}
 
 
 def test_the_first_text_below_or_above_stands_for_a_bare_heading() -> None:
@@ -115,14 +96,7 @@ def test_a_page_is_named_sooner_than_a_section_of_another(tmp_path: Path) -> Non
     }
 
 
-@pytest.mark.parametrize(
-    ("question", "title"),
-    [
-        ("spendly", "Shop"),  # before the stem that it shares
-        ("`-FilterHashtable`", "Filters"),  # whatever case, and not a part of a longer word
-        ("oven is at 250", "Bread"),
-    ],
-)
+@pytest.mark.parametrize(("question", "title"), read_table("found", "As it is written"))
 def test_what_is_held_as_it_is_written_comes_first(tmp_path: Path, question: str, title: str) -> None:
     pages = {
         "shop.md": "# Shop\n\nPay by Spendly.\n\n# Costs\n\nSpend: it spends, and the spending of who spends.\n",

@@ -4,6 +4,7 @@ import pytest
 
 from retriever.embedding.encoder import find_prefixes, served_prefixes
 from retriever.settings.schema import EncoderSettings
+from tests.tables import read_table
 
 INSTRUCTION = "Instruct: Given a web search query, retrieve relevant passages that answer the query\nQuery:"
 SEARCHING = "Represent this sentence for searching relevant passages: "
@@ -13,21 +14,7 @@ def of(model: str, query_prefix: str = "", document_prefix: str = "") -> Encoder
     return EncoderSettings("ollama", model, query_prefix=query_prefix, document_prefix=document_prefix)
 
 
-@pytest.mark.parametrize(
-    ("model", "query", "document"),
-    [
-        ("nomic-embed-text", "search_query: ", "search_document: "),
-        ("hf.co/nomic-ai/nomic-embed-text-v1.5-GGUF:Q4_K_M", "search_query: ", "search_document: "),
-        ("bge-large", SEARCHING, ""),
-        ("snowflake-arctic-embed:22m", SEARCHING, ""),
-        ("snowflake-arctic-embed2", "query: ", ""),
-        ("embeddinggemma:300m", "task: search result | query: ", "title: none | text: "),
-        ("jina-embeddings-v4", "Query: ", "Passage: "),
-        ("text-embedding-3-small", "", ""),
-        ("qwen3-embedding:0.6b", INSTRUCTION, ""),
-        ("multilingual-e5-large-instruct", f"{INSTRUCTION} ", ""),
-    ],
-)
+@pytest.mark.parametrize(("model", "query", "document"), read_table("models", "What goes before each text"))
 def test_a_family_is_known_by_name_and_tag(model: str, query: str, document: str) -> None:
     assert find_prefixes(model) == (query, document)
 

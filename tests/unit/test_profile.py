@@ -6,6 +6,7 @@ from retriever.errors import ProfileError
 from retriever.settings.layers import collect_settings, load_profile, profile_names
 from retriever.settings.schema import Profile, list_settings
 from tests.program import Cli
+from tests.tables import read_table
 
 
 def mistakes_of(name: str, flags: dict[str, object] | None = None) -> tuple[str, ...]:
@@ -50,15 +51,7 @@ def test_all_mistakes_are_reported_at_once_with_their_places(tmp_path: Path) -> 
     assert "settings: sibling_decay: input should be less than or equal to 1, got 2.0" in text
 
 
-@pytest.mark.parametrize(
-    ("text", "complaint"),
-    [
-        ("top_k: [", "not YAML"), ("- top_k\n", "must be a mapping"), ("just words", "must be a mapping"),
-        ("1: 2\n", "must be a mapping"), ("top_k: .nan\n", "top_k"), ("rrf_k: .nan\n", "rrf_k"),
-        ("rrf_k: .inf\n", "rrf_k"), ("top_k: '5'\n", "top_k"), ("top_k: 5.5\n", "top_k"), ("top_k: true\n", "top_k"),
-        ("use_llm: 'yes'\n", "use_llm"), ("neighbors: everyone\n", "neighbors"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("text", "complaint"), read_table("command_lines", "A file that is no profile"))
 def test_a_file_that_is_no_profile(tmp_path: Path, text: str, complaint: str) -> None:
     assert complaint in mistakes_of(written(tmp_path, text))[0]
 

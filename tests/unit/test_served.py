@@ -6,6 +6,7 @@ from pydantic import BaseModel
 from retriever.errors import UsageError, WrongAnswerError
 from retriever.served.address import ollama_url
 from retriever.served.task import read_answer
+from tests.tables import read_table
 
 
 class Answer(BaseModel):
@@ -56,34 +57,13 @@ def test_anything_else_is_a_wrong_answer_and_is_not_repeated(text: str, reason: 
     assert len(str(caught.value)) < 200
 
 
-@pytest.mark.parametrize(
-    ("host", "url"),
-    [
-        ("", "http://127.0.0.1:11434"), ("127.0.0.1", "http://127.0.0.1:11434"), ("localhost:1", "http://localhost:1"),
-        ("http://localhost:8080/", "http://localhost:8080"), ("https://localhost/ollama", "https://localhost/ollama"),
-        ("0.0.0.0", "http://127.0.0.1:11434"), ("http://0.0.0.0:8080", "http://127.0.0.1:8080"),
-        ("[::1]", "http://[::1]:11434"), ("[::1]:8080", "http://[::1]:8080"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("host", "url"), read_table("models", "OLLAMA_HOST may lack scheme and port"))
 def test_ollama_host_may_lack_scheme_and_port(host: str, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OLLAMA_HOST", host)
     assert ollama_url("", allow_remote=False) == url
 
 
-@pytest.mark.parametrize(
-    ("host", "reason"),
-    [
-        (":99999", "is no address of a server: write it as http://HOST:PORT"),
-        ("127.0.0.1:http", "is no address"),
-        ("ftp://127.0.0.1", "is no address"),
-        ("127.0.0.1 :11434", "is no address"),
-        ("user:pw@127.0.0.1", "name or password"),
-        ("192.168.1.5", "another machine.*set allow_remote"),
-        ("http://ollama.example.com", "another machine"),
-        ("127.0.0.1.example.com", "another machine"),
-        ("[fe80::1]", "another machine"),
-    ],
-)
+@pytest.mark.parametrize(("host", "reason"), read_table("models", "OLLAMA_HOST that is refused"))
 def test_other_addresses_are_refused_and_no_password_is_repeated(
     host: str, reason: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -12,6 +12,7 @@ from retriever.embedding import is_english_word
 from retriever.lexical.correction import correct
 from retriever.lexical.spelling import Spellings, build_spellings
 from retriever.lexical.tokens import remove_accents
+from tests.tables import read_table
 
 TEXTS = {
     1: "Severance package and severance pay. Vacation days.",
@@ -31,18 +32,7 @@ def opened(folder: Path, texts: Mapping[int, str]) -> Spellings:
     return Spellings.open(folder)
 
 
-@pytest.mark.parametrize(
-    ("question", "meant"),
-    [
-        ("severence pakage", "severance package"),
-        ("kubctl rolback", "kubectl rollback"),
-        ("vaction days?", "vacation days?"),
-        ("the deplyoment", "the deployment"),
-        ("severanc days", "severance days"),  # what lacks its last letter, or has it twice, is no other form
-        ("rollbackk days", "rollback days"),
-        ("dyas of vacation", "days of vacation"),
-    ],
-)
+@pytest.mark.parametrize(("question", "meant"), read_table("spelling", "A typo is corrected"))
 def test_a_typo_is_corrected_and_all_else_stays(spellings: Spellings, question: str, meant: str) -> None:
     found = correct(question, spellings, is_english_word)
     assert found.text == meant
@@ -58,43 +48,13 @@ def test_the_first_twenty_unknown_words_are_corrected(spellings: Spellings) -> N
     assert found.text.endswith("severence pakage ")
 
 
-@pytest.mark.parametrize(
-    "question",
-    [
-        "severance",  # a word that is there
-        "besancon",  # without its accent
-        "serialized",  # another form of `serialize`
-        "frm",  # too short
-        '"severence" pay',  # quoted
-        "--severence",
-        "vector_top_m",
-        "FooBaar",
-        "rollbakc2",
-        "quantum chromodynamics",  # nothing is near
-        "location",  # another word of the language
-        "packaged",  # a form of one
-        "disable",  # of which the documents have a form alone
-        "doesnt",
-        "退房时间是几点",
-        "rållback",  # a letter that documents in English lack
-        "vocation",
-        "wacation",  # hands seldom miss the first letter
-    ],
-)
+@pytest.mark.parametrize("question", read_table("spelling", "No typo"))
 def test_what_is_no_typo_stays(spellings: Spellings, question: str) -> None:
     found = correct(question, spellings, is_english_word)
     assert (found.text, found.corrections) == (question, ())
 
 
-@pytest.mark.parametrize(
-    ("question", "meant"),
-    [
-        ("rollb", "rollback"),  # the last word while it is typed
-        ("depl", "deployment"),
-        ("evalu", "evaluated"),  # of which it is the stem
-        ("a roll", "a roll rollback"),  # a word by itself stays beside what it may begin
-    ],
-)
+@pytest.mark.parametrize(("question", "meant"), read_table("spelling", "Half typed"))
 def test_a_half_typed_word_is_the_beginning_of_one(spellings: Spellings, question: str, meant: str) -> None:
     assert correct(question, spellings, is_english_word, is_typing=True).text == meant
     assert correct(question, spellings, is_english_word).text == question

@@ -9,6 +9,7 @@ from pageindex.dialects import NAMES, get_dialect
 from pageindex.document import parse_document
 from pageindex.node import Node
 from pageindex.summary import boilerplate, extractive_summary, link_density
+from tests.tables import read_table
 
 
 def summary(text: str, *titles: str, max_chars: int = 420) -> str:
@@ -18,27 +19,7 @@ def summary(text: str, *titles: str, max_chars: int = 420) -> str:
     return extractive_summary(read_blocks(text, 1, get_dialect(dialect)), titles, max_chars)
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        (
-            "mkdocs: ![Logo](a.svg){ align=right }\n\n:material-check:{ .green } One [two](b.md){ .md-button }.",
-            "One two.",
-        ),
-        ("```py\ncode\n```\nText.\n~~~\nmore", "Text."),
-        ("Before.\n\n    code\n\nAfter.", "Before. After."),
-        ("| a | b |\n|---|---|\n| 1 | 2 |\n\nText.", "Text."),
-        ("<!-- a\n\nb -->\nText. <!-- c -->", "Text."),
-        ("![alt](x.png)\n\n[![badge](b.svg)](c)\n\nText.", "Text."),
-        ("mkdocs: /// note | Title\n\nText.\n\n///\n\n{* ../docs_src/a.py *}", "Text."),
-        ("> [!NOTE] Title\n> Quoted.", "Quoted."),
-        ("> ```console\n> $ cargo run\n> ```\n>\n> The compiler complains.\n", "The compiler complains."),
-        ("For example:\n\n- one\n- [ ] two\n\n  more of two\n1. three", "For example: one; two more of two; three"),
-        ("<details>\n<summary>Open</summary>\n\nText.", "Open; Text."),
-        ("日本語。二つ目。", "日本語。 二つ目。"),
-        ("", ""),
-    ],
-)
+@pytest.mark.parametrize(("text", "expected"), read_table("sections", "Prose alone is the summary"))
 def test_prose_alone(text: str, expected: str) -> None:
     assert summary(text) == expected
 

@@ -5,6 +5,7 @@ import pytest
 from pageindex.blocks import read_blocks
 from pageindex.dialects import get_dialect
 from pageindex.units import Unit, read_units
+from tests.tables import read_table
 from tests.unit.test_markdown_cases import describe
 
 
@@ -43,23 +44,6 @@ def test_items_inside_of_one_another_without_end_are_read(item: str) -> None:
     assert split_text(f"{item * 3000}end\n" + "  more\n" * 30)
 
 
-@pytest.mark.parametrize(
-    ("text", "term"),
-    [
-        ("**Vault** is a folder of notes.", "Vault"),
-        ("_Interior mutability_ is a pattern.", "Interior mutability"),
-        ("- \U0001f50c [**Plugin**](p.md) - adds commands", "Plugin"),
-        ("- term \u2013 what it means", "term"),
-        ("- **retries** `number | null` (optional) - Default: `5`", "retries"),
-        ("- `options` {Object} Of the server.", "options"),
-        ("- **Time:** 20 minutes at **low** - no more", "Time"),
-        ("**Cascade**, when one result decides another.", "Cascade"),
-        ("**Type:** int\nand more", "Type"),
-        ("*Soon*, when it is warm.", ""),
-        ("- https://example.com/a", ""),
-        ("- Take this, and then: run", ""),
-        ("**Note** the door.", ""),
-    ],
-)
+@pytest.mark.parametrize(("text", "term"), read_table("sections", "The term that is explained"))
 def test_the_term_that_is_explained(text: str, term: str) -> None:
     assert split_text(text)[-1].term == term
