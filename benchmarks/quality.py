@@ -11,6 +11,7 @@ import json
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from math import sqrt
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -20,7 +21,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from retriever.command_line.evaluate import show_summary
 from retriever.command_line.render import Page
-from retriever.evaluation.measures import Estimate, find_interval, read_questions, resample_means
+from retriever.evaluation.measures import DEVIATIONS, Estimate, read_questions
 from retriever.evaluation.results import HEADLINES, EvaluationInput, Summary, System, ask_all, summarize
 from retriever.query import Expansion
 
@@ -80,12 +81,11 @@ def mean_rows(summaries: Sequence[Summary]) -> Iterator[str]:
 
 
 def estimate_over_sets(sets: Sequence[Sequence[float]]) -> Estimate:
-    """Return the mean of the means of several sets of questions; each set is resampled on its own."""
+    """Return the mean of the means of several sets of questions, and its interval by their own deviations."""
     arrays = [np.asarray(values, np.float64) for values in sets]
-    means = sum(resample_means(array, number) for number, array in enumerate(arrays)) / len(arrays)
-    low, high = find_interval(np.asarray(means))
     mean = float(np.mean([array.mean() for array in arrays]))
-    return Estimate(mean, low, high, sum(map(len, arrays)))
+    margin = DEVIATIONS * sqrt(sum(array.var() / len(array) for array in arrays)) / len(arrays)
+    return Estimate(mean, mean - margin, mean + margin, sum(map(len, arrays)))
 
 
 def estimate_text(value: Estimate) -> str:
