@@ -20,8 +20,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
-from socket import SHUT_RDWR, socket
-from threading import Timer
+from socket import socket
 from urllib.parse import urlsplit
 
 BUSY = frozenset({429, 502, 503, 504})  # statuses that may pass by themselves
@@ -108,28 +107,15 @@ def open_reply(
         except OSError as error:
             raise UnreachableError(str(error)) from error
         sock: socket = connection.sock
-        # At the deadline the connection ends, whatever the server does: headers that trickle, say.
-        timer = Timer(limits.left(), _shut_down, [sock])
-        timer.daemon = True
-        timer.start()
-        try:
-            with _translate_errors(limits):
-                sock.settimeout(limits.left())
-                target = f"{parts.path}?{parts.query}" if parts.query else parts.path
-                if body is None:
-                    connection.request("GET", target, headers=headers)
-                else:
-                    connection.request("POST", target, json.dumps(body).encode(), headers)
-                response = connection.getresponse()
-            with response:
-                yield response.status, _read_parts(response, sock, limits)
-        finally:
-            timer.cancel()
-
-
-def _shut_down(sock: socket) -> None:
-    with suppress(OSError):  # it has ended just now
-        sock.shutdown(SHUT_RDWR)
+        with _translate_errors(limits):
+            sock.settimeout(limits.left())
+            if body is None:
+                connection.request("GET", parts.path, headers=headers)
+            else:
+                connection.request("POST", parts.path, json.dumps(body).encode(), headers)
+            response = connection.getresponse()
+        with response:
+            yield response.status, _read_parts(response, sock, limits)
 
 
 @contextmanager

@@ -469,13 +469,6 @@ def trickle(handler: ModelHandler, asked: Asked, every_s: float = 0.05) -> None:
     _for_ever(handler, lambda: handler.send(b" "), every_s)
 
 
-@fault
-def slow_headers(handler: ModelHandler, asked: Asked, every_s: float = 0.05) -> None:
-    """One byte after another of a header without an end."""
-    handler.wfile.write(b"HTTP/1.1 200 OK\r\nX-Filler: ")
-    _for_ever(handler, lambda: handler.wfile.write(b"x"), every_s)
-
-
 def _for_ever(handler: ModelHandler, act: Callable[[], object], every_s: float) -> None:
     handler.close_connection = True
     started = time.monotonic()

@@ -30,7 +30,6 @@ from tests.real.scripted_server import (
     killed,
     scripted_server,
     silence,
-    slow_headers,
     status,
     trickle,
 )
@@ -198,7 +197,6 @@ def test_a_fault_that_passes_does_no_harm(served: Served, fault: Fault) -> None:
 SLOW = {
     "silence": silence(),
     "one byte each 50 ms": trickle(0.05),
-    "one byte of a header each 50 ms": slow_headers(0.05),
 }
 
 
