@@ -223,8 +223,8 @@ def test_a_server_of_a_role_shows_nothing_of_folders_that_it_may_not_read(
     headers = {"Accept": "application/json, text/event-stream"}
     with served(shared.seen_by(role), "--web", "--mcp") as server, httpx.Client(base_url=server.url) as client:
         search = client.get("/api/search", params={"question": "Zyxworth"}, timeout=60)
-        tree = client.get("/api/tree")
+        page = client.get("/", params={"question": "Zyxworth"}, timeout=60)
         tools = client.post("/mcp", json=call, headers=headers)
-    for said in (search, tree, tools):
+    for said in (search, page, tools):
         assert said.status_code == 200
         assert ("merger.md" in said.text) == sees, said.url

@@ -77,7 +77,7 @@ def test_a_token_is_made_and_asked_for(index: Path, tmp_path: Path) -> None:
         assert post(server, message, authorization=f"Bearer {token}")[0] == 200
 
 
-@pytest.mark.parametrize("path", ["/", "/mcp", "/readyz", "/?%ff%fe=1", "/api/search?%ff%fe=1", "/api/tree?depth=%ff"])
+@pytest.mark.parametrize("path", ["/", "/mcp", "/readyz", "/?%ff%fe=1", "/api/search?%ff%fe=1", "/api/node?depth=%ff"])
 def test_every_answer_has_the_strict_headers(server: Served, path: str) -> None:
     response = httpx.get(f"{server.url}{path}")
     assert response.status_code < 500

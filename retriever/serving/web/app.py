@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from pydantic import Field
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -16,7 +15,7 @@ from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
-from retriever.display.json import add_version, dump, dump_answer, dump_node, dump_short_answer
+from retriever.display.json import add_version, dump, dump_answer, dump_short_answer
 from retriever.errors import RetrieverError
 from retriever.serving.pool import Arguments, ServedIndex
 from retriever.serving.web.pages import Pages, explain_error
@@ -87,16 +86,6 @@ class AnswerCall(AskArguments):
         return dump_short_answer(short, Spent.since(begun, short.answer.trace.stages))
 
 
-class TreeCall(Arguments):
-    """The outline, or a part of it."""
-
-    reference: str = ""
-    depth: int | None = Field(None, ge=0)
-
-    def answer(self, library: ServedIndex) -> dict[str, Any]:
-        return {"nodes": list(map(dump_node, library.open().nodes(self.reference, self.depth)))}
-
-
 class NodeCall(Arguments):
     """The text of a section, a file or lines of one."""
 
@@ -106,6 +95,4 @@ class NodeCall(Arguments):
         return dict(dump(library.open().read(self.reference)))
 
 
-API: Mapping[str, type[Any]] = {
-    "search": SearchCall, "answer": AnswerCall, "tree": TreeCall, "node": NodeCall,
-}  # fmt: skip
+API: Mapping[str, type[Any]] = {"search": SearchCall, "answer": AnswerCall, "node": NodeCall}
