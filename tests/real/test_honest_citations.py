@@ -95,7 +95,7 @@ def test_a_cut_of_a_moved_section_and_what_is_left_out_have_the_new_lines(tmp_pa
     assert piece.text == read_lines(piece.folder, piece.file, piece.span.first, piece.span.last)
     (left_out,) = context.left_out
     assert left_out.citation == "more.md:3-5"
-    assert context.markdown.count(CITATION_STATES["moved"]) == 2
+    assert context.markdown.count(CITATION_STATES["moved"]) == 1
 
 
 def test_a_file_and_its_lines_are_read_as_they_are(shelf: Shelf) -> None:

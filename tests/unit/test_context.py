@@ -146,12 +146,12 @@ def test_rows_of_a_cut_table_come_with_the_names_of_its_columns(edge: str) -> No
     assert pieces[0].text == f"{edge}plant | blooms{edge}\n{edge}--- | ---{edge}\n"
 
 
-def test_what_does_not_fit_is_left_out_and_named() -> None:
+def test_what_does_not_fit_is_left_out_and_counted() -> None:
     section = cite("a.md", "/d", "a.md", Span(1, 1), ("A",), "word " * 500, 1, Span(1, 1))
     context = build_context([section], "answered", 100, words)
     assert context.pieces == ()
     assert context.left_out == (section,)
-    assert "- `a.md:1` `A`, about 625 tokens" in context.markdown
+    assert context.markdown.endswith("no room for them here: 1.\n")
 
 
 @pytest.mark.parametrize("verdict", VERDICTS)
@@ -163,7 +163,6 @@ def test_a_page_without_room_is_within_the_least_budget(verdict: Verdict) -> Non
     context = build_context(crowd, verdict, 100, load_token_counter())
     assert context.tokens <= 100
     assert len(context.left_out) == 100
-    assert "- and 100 more" in context.markdown
     with pytest.raises(UsageError, match="at least 100 tokens, got 99"):
         build_context([], verdict, 99, load_token_counter())
 
@@ -173,16 +172,6 @@ def test_the_verdict_is_said_first_and_nothing_found_is_said() -> None:
     assert doubted.split("\n")[2] == phrases.VERDICTS["none"]
     assert build_context([long_section()], "answered", 400, words).markdown.split("\n")[2].startswith("## ")
     assert build_context([], "none", 400, words).markdown == "No section of the documents was found for the question.\n"
-
-
-def test_two_folders_are_told_apart() -> None:
-    pair = [
-        cite(f"{folder}:a.md", folder, "a.md", Span(1, 1), ("A",), f"{folder}\n", rank, Span(1, 1))
-        for rank, folder in enumerate(("/x", "/y"), start=1)
-    ]
-    context = build_context(pair, "answered", 400, words)
-    assert [piece.folder for piece in context.pieces] == ["/x", "/y"]
-    assert "## `a.md:1` `A` in `/y`" in context.markdown
 
 
 @pytest.mark.parametrize("text", ["a", "`", "a `b` c", "``", "a\nb", "# x\x1b[0m", ""])
