@@ -185,9 +185,9 @@ def answer(
     words: tuple[str, ...],
     conversation: tuple[str, ...],
 ) -> ExitCode:
-    """Answer QUESTION in a few sentences, each cited as file:first-last, and with the sections that they are from.
+    """Answer QUESTION in a few sentences, each cited as file:first-last, and show the sections that they come from.
 
-    A local language model (Ollama) writes them where it runs, and each is checked against the lines that it cites;
+    If a local language model (Ollama) is running, it writes them, and each is checked against the lines that it cites;
     otherwise they are quoted from the documents.
     """
     from retriever.command_line.render import show_dropped, show_sentence  # rich

@@ -41,7 +41,7 @@ NONE = "-"
     default=DEFAULT_PROFILE,
     show_default=True,
     metavar="NAME,...",
-    help=f"The recall modes to measure: {', '.join(profile_names())}, or YAML files, with commas between.",
+    help=f"Profiles to measure, separated by commas: {', '.join(profile_names())}, or YAML files.",
 )
 @options.no_llm
 @options.output
@@ -52,7 +52,7 @@ def evaluate(
     questions: str,
     profiles: str,
 ) -> ExitCode:
-    """Measure how well profiles find the sections that answer QUESTIONS, with intervals and every pair compared.
+    """Measure how well profiles find the sections that answer QUESTIONS, with intervals and pairwise comparisons.
 
     QUESTIONS is a JSONL file (id, question, kind, gold: file, start_line, end_line). docs/internals/evaluation.md
     describes it and the measures.

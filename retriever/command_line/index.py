@@ -38,15 +38,15 @@ SIGNS = {"well": "ok", "note": "note", "problem": "PROBLEM"}  # of what `doctor`
 @options.folders
 @options.index
 @options.profile
-@click.option("--yes", is_flag=True, help="DOCS may be your home folder, or one that holds it.")
+@click.option("--yes", is_flag=True, help="Allow your home folder, or a folder that contains it.")
 @click.option("--enqueue", is_flag=True, help="Leave the embedding to `postgres worker`.")
 @click.option("--watch", is_flag=True, help="Index again within two seconds of every save, until Ctrl-C.")
 @options.output
 def index(console: Console, opening: Opening, output: Output, *, yes: bool, enqueue: bool, watch: bool) -> ExitCode:
-    """Index the folders DOCS, each a folder of Markdown; again, only what changed since.
+    """Index DOCS, one or more folders of Markdown. Run it again at any time: only changed files are read.
 
-    One index holds several folders. What has been read and embedded is kept when this is interrupted. With --watch,
-    each run is one line on standard error, and many files that change at once, as in a branch switch, are one run.
+    One index can hold several folders. If you interrupt it, what has been read and embedded is kept. With --watch, each
+    run prints one line on standard error; files that change together, as in a branch switch, are one run.
     """
     with console.show_progress() as progress:
         if watch:
@@ -98,7 +98,7 @@ def follow(console: Console, updates: "Iterator[IndexReport | RetrieverError]", 
 
 @options.command("indexes", "indexes --json", "indexes --drop docs --yes")
 @click.option("--drop", multiple=True, metavar="NAME", help="Delete this index; the documents stay. Repeatable.")
-@click.option("--yes", is_flag=True, help="Confirms --drop.")
+@click.option("--yes", is_flag=True, help="Confirm --drop.")
 @options.output
 def indexes(console: Console, output: Output, drop: tuple[str, ...], *, yes: bool) -> ExitCode:
     """List all your indexes: what each holds, how large and how old it is, and whether its folders are still there.
@@ -144,17 +144,17 @@ def describe_index(item: "ListedIndex") -> Iterator[str]:
     "doctor --repair",
     "doctor --llm --profile full --llm-model qwen3:8b",
     settings=("llm", "allow_remote"),
-    epilog="Exit codes: 0 all is well (notes do not count), 1 there are problems, 2 usage.",
+    epilog="Exit codes: 0 no problems (notes do not count), 1 problems, 2 usage.",
 )
-@click.option("--repair", is_flag=True, help="Make broken parts anew, and save what a damaged database holds.")
 @click.option(
-    "--llm", is_flag=True, help="Ask the language model of --profile as well; it may have to be loaded first."
+    "--repair", is_flag=True, help="Rebuild broken parts, and rescue what can be read from a damaged database."
 )
+@click.option("--llm", is_flag=True, help="Check the language model of --profile as well; it may have to load first.")
 @options.index
 @options.profile
 @options.output
 def doctor(console: Console, opening: Opening, output: Output, *, repair: bool, llm: bool) -> ExitCode:
-    """Check the installation and everything in the index, and say what to do about what is not well.
+    """Check the installation and the index, and say how to fix each problem.
 
     Reads the whole index: seconds for thousands of files. Nothing is changed without --repair.
     """
@@ -187,7 +187,7 @@ def describe_findings(found: "CheckUp") -> Iterator[str]:
 
 @options.command("forget tutorial-notes/", "forget --undo tutorial-notes/", name="forget")
 @click.argument("paths", nargs=-1, required=True, metavar="PATH...")
-@click.option("--undo", is_flag=True, help="Let in again what was forgotten: the next question or `index` reads it.")
+@click.option("--undo", is_flag=True, help="Allow these paths again; the next question or `index` reads them.")
 @options.index
 @options.output
 def forget_paths(
@@ -195,8 +195,8 @@ def forget_paths(
 ) -> ExitCode:
     """Remove the text and the vectors of documents from every file of the index, and keep them out.
 
-    PATH is a document, a folder of documents, or an indexed folder, which then leaves the index altogether. The files
-    on disk are not touched; `index` passes over what was forgotten, and `status` names it.
+    PATH is a document, a folder of documents, or an indexed folder, which is then removed completely. The files on disk
+    are not changed. `index` skips what was forgotten, and `status` lists it.
     """
     report = forget_documents(paths, index, undo=undo)
     output.show(report, (f"{'restored' if undo else 'forgot'} {name}" for name in report.forgotten))

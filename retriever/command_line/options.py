@@ -56,13 +56,13 @@ docs = click.option(
     multiple=True,
     metavar="DIR",
     shell_complete=complete_path,
-    help="Index this folder of Markdown first, only what changed. Repeatable.",
+    help="Index this folder of Markdown first, reading only changed files. Repeatable.",
 )
 # What it chooses becomes the parameter `output`, which prints the results.
 output = click.option(
     "--json", "output", type=click.UNPROCESSED, flag_value=JsonOutput(), help="Print JSON, for programs."
 )
-no_llm = click.option("--no-llm", is_flag=True, help="Ask no language model.")
+no_llm = click.option("--no-llm", is_flag=True, help="Do not use a language model.")
 question = click.argument("words", nargs=-1, metavar="QUESTION")
 conversation = click.option(
     "--after",
@@ -70,7 +70,7 @@ conversation = click.option(
     "conversation",
     multiple=True,
     metavar="TEXT",
-    help="An earlier question, which this one may follow. Repeatable, oldest first.",
+    help="Give an earlier question that this one follows up on. Repeatable, oldest first.",
 )
 folders = click.argument("docs", nargs=-1, required=True, metavar="DOCS...", shell_complete=complete_path)
 
@@ -85,11 +85,15 @@ profile = click.option(
 )
 # By the fields of `Scope`.
 SCOPE_OPTIONS = {
-    "folders": ("--in", "FOLDER", "Only in this folder or file. Repeatable."),
-    "tags": ("--tag", "TAG", "Only in documents with this tag. Repeatable: with all of them."),
-    "since": ("--since", "DAY", "Only in documents of this day or later: 2024-05-01, 2024, today, 7d, 2w."),
-    "until": ("--until", "DAY", "Only in documents of this day or earlier."),
-    "where": ("--where", "KEY=VALUE", "Only in documents whose front matter says so: status=draft. Repeatable."),
+    "folders": ("--in", "FOLDER", "Search only this folder or file. Repeatable."),
+    "tags": ("--tag", "TAG", "Search only documents with this tag. Repeat it to require several."),
+    "since": ("--since", "DAY", "Search only documents dated this day or later: 2024-05-01, 2024, today, 7d, 2w."),
+    "until": ("--until", "DAY", "Search only documents dated this day or earlier."),
+    "where": (
+        "--where",
+        "KEY=VALUE",
+        "Search only documents with this front matter, such as status=draft. Repeatable.",
+    ),
 }
 
 

@@ -65,7 +65,7 @@ EDITORS = {
 def pick(console: Console, scope: Scope, opening: Opening, words: tuple[str, ...]) -> ExitCode:
     """Type a question, see the sections as you type, and open one in your editor ($VISUAL, else $EDITOR).
 
-    No language model and no reranker is asked. What you typed may say where to look, as for `ask`: in:FOLDER, tag:TAG.
+    Language models and rerankers are not used. You can type filters as for `ask`: in:FOLDER, tag:TAG.
     """
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise UsageError("pick needs a terminal; in a pipe, ask prints the sections")

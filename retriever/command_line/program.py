@@ -81,7 +81,7 @@ class Program(WithHelp, click.Group):
     ),
     cls=Program,
     epilog="Every command has its own --help: `ask --help` has the options of a question. Exit codes: 0 ok, 1 error, "
-    " 2 usage (a wrong flag, setting or question), 130 interrupted.",
+    "2 usage (a wrong flag, setting or question), 130 interrupted.",
     subcommand_metavar='"QUESTION" | COMMAND ...',
     options_metavar="[OPTIONS]",
 )

@@ -20,20 +20,20 @@ from retriever.settings.layers import load_profile
 )
 @click.option("--mcp", is_flag=True, help="Serve MCP, for agents, at /mcp.")
 @click.option("--web", is_flag=True, help="Serve a web page at /, and its JSON API at /api.")
-@click.option("--host", default="127.0.0.1", show_default=True, metavar="ADDRESS", help="The address to listen at.")
+@click.option("--host", default="127.0.0.1", show_default=True, metavar="ADDRESS", help="Address to listen on.")
 @click.option(
     "--port",
     type=click.IntRange(0, 65535),
     default=8470,
     show_default=True,
     metavar="N",
-    help="Listen at this port; 0 takes any free one.",
+    help="Port to listen on; 0 picks a free one.",
 )
 @click.option(
     "--token-file",
     metavar="FILE",
-    help="Holds the bearer token that every request must carry; written when it does not exist. Needed with a --host "
-    "that other machines can reach.",
+    help="File with the bearer token that every request must carry; created if it does not exist. Required if other "
+    "machines can reach --host.",
 )
 @click.option("--open", "opens", is_flag=True, help="Serve --web, and open it in your browser.")
 @options.docs
@@ -53,7 +53,7 @@ def serve(
 ) -> ExitCode:
     """Serve an index until Ctrl-C: --mcp for agents, --web for a browser and for programs, or both.
 
-    Only programs of this machine can connect, and no page of another place that a browser shows.
+    Only programs on this machine can connect, unless --host says otherwise; pages of other sites cannot.
     """
     web = web or opens
     if not (mcp or web):

@@ -50,7 +50,7 @@ def open_at(reference: str, opening: Opening, console: Console) -> "Iterator[Ret
 
 @options.command("tree --depth 2", "tree ranking.md", 'tree "ranking.md#how-sections-are-ranked"')
 @click.argument("reference", default="", metavar="[PATH|NODE]", shell_complete=options.complete_path)
-@click.option("--depth", type=click.IntRange(min=1), metavar="N", help="How many levels down; all of them by default.")
+@click.option("--depth", type=click.IntRange(min=1), metavar="N", help="Number of levels to show; all by default.")
 @options.docs
 @options.index
 @options.output
@@ -77,7 +77,7 @@ def tree(console: Console, opening: Opening, output: Output, reference: str, dep
     metavar="N",
     help="Show the N sections that are nearest in meaning, in place of the text.",
 )
-@click.option("--unlinked", is_flag=True, help="With --similar, leave out files that are linked with it already.")
+@click.option("--unlinked", is_flag=True, help="With --similar, leave out files that are already linked with it.")
 @options.docs
 @options.index
 @options.output
@@ -92,8 +92,8 @@ def read(
 ) -> ExitCode:
     """Print the text of a section (its node id), of a file (its path), or of lines of a file.
 
-    Standard output holds the text alone; where it stands is said on standard error. How near a section is to it, with
-    --similar, is the cosine of the means of their vectors, at most 1: no question is asked, and no other model.
+    The text goes to standard output, its citation to standard error. With --similar, each section comes with the
+    cosine of its mean vector and that of the text, at most 1.
     """
     if unlinked and not similar:
         raise click.UsageError("--unlinked goes with --similar")

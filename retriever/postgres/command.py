@@ -23,16 +23,16 @@ from retriever.settings.layers import DEFAULT_PROFILE
 )
 @click.argument("action", type=click.Choice(["init", "grant", "worker"]))
 @click.argument("names", nargs=-1, metavar="[ROLE [FOLDER]...]")
-@click.option("--writer", "writers", multiple=True, metavar="ROLE", help="A role that may index. Repeat it for others.")
+@click.option("--writer", "writers", multiple=True, metavar="ROLE", help="A role that may index. Repeatable.")
 @click.option(
     "--reader",
     "readers",
     multiple=True,
     metavar="ROLE",
-    help="A role that may ask, of all folders. Repeat it for others.",
+    help="A role that may search all folders. Repeatable.",
 )
-@click.option("--hnsw", is_flag=True, help="Also make the index of near vectors, once documents are indexed.")
-@click.option("--once", is_flag=True, help="Let a worker end when nothing is left to do.")
+@click.option("--hnsw", is_flag=True, help="Also build an HNSW index of the vectors of indexed documents.")
+@click.option("--once", is_flag=True, help="Stop the worker when nothing is left to do.")
 @options.index
 @options.output
 def postgres(
@@ -52,8 +52,8 @@ def postgres(
     --index is postgresql://USER@HOST/DATABASE, with ?schema=NAME for another schema than hybrid_retrieve. The password
     comes from PGPASSWORD, .pgpass or a service file. Run it as the role that is to own the tables: docs/guide/team.md.
 
-    `grant ROLE FOLDER...` lets a role see these folders, named by the ends of their paths, and nothing else; `grant
-    ROLE` nothing. `worker` embeds what `index --enqueue` left, beside any number of others, on any machine.
+    `grant ROLE FOLDER...` lets a role read only these folders, each named by the end of its path; `grant ROLE` takes
+    all rights away. `worker` embeds what `index --enqueue` left. Run as many workers as you like, on any machine.
     """
     url, is_of_init = find_url(find_index(index)), bool(writers or readers or hnsw)
     fits = {

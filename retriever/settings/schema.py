@@ -53,21 +53,21 @@ APPROXIMATE: Final = ("chroma", "hnsw")
 class LlmSettings:
     """Which language model is asked, and for how long."""
 
-    model: str = setting("llama3.2", "The language model, as its server names it.")
+    model: str = setting("llama3.2", "Name of the language model on its server.")
     url: str = setting(
         "",
-        "Ask the language model at this address. Empty: Ollama, at OLLAMA_HOST, else http://127.0.0.1:11434; an "
-        "address with a path, such as /v1: one that speaks OpenAI's API, such as LM Studio, llama.cpp or vLLM.",
+        "Address of the language model's server. Empty: Ollama, at OLLAMA_HOST or http://127.0.0.1:11434. An address "
+        "with a path, such as /v1, means OpenAI's API, as LM Studio, llama.cpp and vLLM have it.",
         "--ollama-url",
     )
     num_ctx: Annotated[int, Bounds(1024)] = setting(
         8192,
-        "The context window, in tokens: Ollama gives it to the model; of other servers it is what they have at most.",
+        "Context window, in tokens: Ollama loads the model with it; other servers may have less.",
     )
     seconds: Seconds = setting(
         30.0,
-        "The longest wait for one answer of the model; a third of it for a server that reranks. A stage asks for as "
-        "much as the model can do in a quarter of it, by its measured speed.",
+        "Longest wait for one answer of the model; a third of it for a server that reranks. A stage asks for what the "
+        "model can do in a quarter of it, by its measured speed.",
     )
 
 
@@ -77,7 +77,7 @@ class AnswerSettings:
 
     kind: Literal["auto", "extractive"] = setting(
         "auto",
-        "auto: the language model where its server runs, else the documents are quoted; extractive: they are quoted.",
+        "auto: the language model writes if its server runs; extractive: the documents are quoted.",
     )
 
 
@@ -87,11 +87,11 @@ class RerankSettings:
 
     kind: Literal["none", "auto", "llm", "onnx", "endpoint"] = setting(
         "none",
-        "auto: the language model, if `doctor --llm` saw that it can; llm: it in any case; onnx: a cross-encoder, from "
-        "a folder; endpoint: a server's /rerank.",
+        "auto: the language model, if `doctor --llm` found it able; llm: the language model in any case; onnx: a "
+        "cross-encoder in a folder; endpoint: a server's /rerank.",
     )
-    model: str = setting("", "onnx: the folder that scripts/export_model.py made; endpoint: the server's name.")
-    url: str = setting("", "The server of the kind endpoint, such as http://127.0.0.1:8080/v1.")
+    model: str = setting("", "onnx: a folder made by scripts/export_model.py; endpoint: the name on the server.")
+    url: str = setting("", "Server for the kind endpoint, such as http://127.0.0.1:8080/v1.")
 
 
 # What a user says about the encoder.
@@ -102,23 +102,23 @@ class EncoderSettings:
     """Which model turns texts into vectors, and how it is reached."""
 
     kind: Literal["onnx", "sentence-transformers", "ollama", "openai", "none"] = setting(
-        "onnx", "What runs the embedding model; none: search by words and structure alone."
+        "onnx", "Where the embedding model runs; none: search by words and structure only."
     )
     model: str = setting(
         "",
-        "Its name, or a folder that scripts/export_model.py made; english or multilingual: a bundled one; empty: that "
-        "for the languages of the documents, when an index is made.",
+        "Its name, or a folder made by scripts/export_model.py; english or multilingual: a bundled model; empty: the "
+        "bundled model for the languages of the documents, chosen when an index is made.",
     )
-    url: str = setting("", "The server of the kinds ollama (empty: http://127.0.0.1:11434) and openai (ending in /v1).")
+    url: str = setting("", "Server for the kinds ollama (empty: http://127.0.0.1:11434) and openai (ending in /v1).")
     query_prefix: str = setting(
         "",
-        "Put before each question; none: nothing; empty: what the model asks for, which is known of an ONNX folder, of "
-        "sentence-transformers, and of the usual models on a server (`status` shows it).",
+        "Text before each question; none: nothing; empty: what the model expects, known for ONNX folders, "
+        "sentence-transformers and common models on servers (`status` shows it).",
     )
-    document_prefix: str = setting("", "Put before each document, likewise.")
+    document_prefix: str = setting("", "Text before each document, likewise.")
     max_tokens: Annotated[int, Bounds(16)] = setting(
         256,
-        "How many tokens of a text are read at most, and no chunk has more; the model's own limit where that is less.",
+        "Maximum length of a chunk, in tokens; less if the model reads less.",
     )
 
 
@@ -131,7 +131,7 @@ class DocumentSettings:
         "auto", "commonmark", "obsidian", "mkdocs", "mdbook", "myst", "hugo", "jekyll", "docusaurus", "vitepress", "mdx"
     ] = setting(
         "auto",
-        "Read Markdown as this program does; auto: by the files that only one of them has, such as mkdocs.yml.",
+        "The program that the Markdown is written for; auto: told by its files, such as mkdocs.yml.",
     )
 
 
@@ -141,60 +141,54 @@ class Profile:
 
     __pydantic_config__: ClassVar = {"extra": "forbid"}  # keys that are no setting
 
-    top_k: Count = setting(5, "How many sections are returned.", "-k", "-n", "--limit")
-    vector_top_n: Count = setting(60, "How many chunks semantic search finds for a query.")
-    keyword_top_n: Count = setting(100, "How many sections keyword search ranks.")
-    candidate_cap: Count = setting(30, "How many fused candidates are kept; top_k of them are returned.")
-    candidate_file_roots: CountOrNone = setting(
-        5, "From how many of the best files the top sections become candidates."
-    )
-    neighbor_depth: CountOrNone = setting(1, "How many steps up, down and aside a hit brings in its neighbors.")
-    siblings_per_node: CountOrNone = setting(2, "How many nearest siblings of a hit come in.")
-    parent_decay: Share = setting(0.75, "A parent's score, as a share of the hit's that brought it in.")
-    child_decay: Share = setting(0.7, "A child's score, likewise.")
-    sibling_decay: Share = setting(0.6, "A sibling's score, likewise.")
+    top_k: Count = setting(5, "Number of sections to return.", "-k", "-n", "--limit")
+    vector_top_n: Count = setting(60, "Number of chunks that semantic search finds.")
+    keyword_top_n: Count = setting(100, "Number of sections that keyword search ranks.")
+    candidate_cap: Count = setting(30, "Number of fused candidates to keep; top_k of them are returned.")
+    candidate_file_roots: CountOrNone = setting(5, "Add the top sections of this many of the best files as candidates.")
+    neighbor_depth: CountOrNone = setting(1, "Number of steps from a hit to the neighbors that it adds.")
+    siblings_per_node: CountOrNone = setting(2, "Number of nearest siblings that a hit adds.")
+    parent_decay: Share = setting(0.75, "Score of a parent, as a share of its hit's.")
+    child_decay: Share = setting(0.7, "Score of a child, likewise.")
+    sibling_decay: Share = setting(0.6, "Score of a sibling, likewise.")
     ranking: Literal["evidence", "classic"] = setting(
         "evidence",
-        "evidence: a rank counts for as much as its source found, and neighbors are a list of their own; classic: all "
-        "ranks count as one, a section is as good as its best chunk, and neighbors join the semantic list.",
+        "evidence: each rank is weighted by its evidence, and neighbors are a ranking of their own; classic: ranks "
+        "have equal weight, a section has the score of its best chunk, and neighbors join the semantic ranking.",
     )
     rrf_k: Annotated[float, Bounds(above=0, at_most=1e6)] = setting(
         60, "The k of reciprocal rank fusion: 1 / (k + rank)."
     )
-    semantic_weight: Weight = setting(1.0, "The weight of semantic search in the fusion.")
-    keyword_weight: Weight = setting(1.0, "The weight of keyword search in the fusion.")
-    name_weight: Weight = setting(
-        3.0, "The weight of sections that are called what is asked, or hold an identifier that is asked; 0: off."
-    )
+    semantic_weight: Weight = setting(1.0, "Weight of semantic search in the fusion.")
+    keyword_weight: Weight = setting(1.0, "Weight of keyword search in the fusion.")
+    name_weight: Weight = setting(3.0, "Weight of sections whose name or identifier is in the question; 0: off.")
     exact: bool = setting(False, "Do not correct typos.")
-    page_prior: Share = setting(
-        0.4, "What sections of link lists and logs lose of their scores: up to this share, by how much of one they are."
-    )
+    page_prior: Share = setting(0.4, "The largest share of its score that a section of links or log entries loses.")
     read_passages: CountOrNone = setting(
-        3, "In how many of the first sections the bundled reader reads the best lines, of English questions; 0: none."
+        3, "Number of first sections whose best lines the bundled reader scores, for English questions; 0: off."
     )
-    final_summary_chars: CountOrNone = setting(420, "The length of a hit's summary, in characters.")
-    final_text_chars: CountOrNone = setting(1500, "The length of a hit's text in answers, in characters.")
+    final_summary_chars: CountOrNone = setting(420, "Length of a hit's summary, in characters.")
+    final_text_chars: CountOrNone = setting(1500, "Length of a hit's text, in characters.")
     context_tokens: Annotated[int, Bounds(LEAST_CONTEXT_TOKENS)] = setting(
-        4000, "How many tokens --context may have.", "--max-tokens"
+        4000, "Maximum length of --context, in tokens.", "--max-tokens"
     )
-    refresh_max_files: CountOrNone = setting(50, "An ask re-indexes up to this many changed files before it answers.")
+    refresh_max_files: CountOrNone = setting(
+        50, "Number of changed files that a question indexes again before it is answered."
+    )
     vector_search: VectorChoice = setting(
         "exact",
-        "exact: a scan of all vectors; chroma: ChromaDB's graph; hnsw: the same, as an index in PostgreSQL calls it.",
+        "exact: compare all vectors; chroma: search ChromaDB's graph; hnsw: search pgvector's graph.",
     )
-    use_llm: bool = setting(
-        False, "Whether a local language model takes part: it expands the question, and may rerank."
-    )
+    use_llm: bool = setting(False, "Use a local language model to expand the question, and perhaps to rerank.")
     allow_remote: bool = setting(
-        False, "Whether llm.url and rerank.url may be other machines: they read questions and sections."
+        False, "Allow llm.url and rerank.url on other machines, which then read questions and sections."
     )
     hyde: Literal["auto", "always", "never"] = setting(
-        "auto", "Which questions are expanded; auto: not those that it does not help."
+        "auto", "Which questions to expand; auto: those that it may help."
     )
-    hyde_variant_weight: Share = setting(0.7, "The weight of a hypothetical passage beside the question's 1.")
+    hyde_variant_weight: Share = setting(0.7, "Weight of a hypothetical passage; the question has 1.")
     entity_boost: Weight = setting(
-        0.0, "What a candidate gains after the reranking for each name that the question speaks of."
+        0.0, "Score added after reranking for each name of the question that a candidate holds."
     )
     encoder: EncoderSettings = field(default_factory=EncoderSettings)
     documents: DocumentSettings = field(default_factory=DocumentSettings)
