@@ -4,7 +4,7 @@ __init__.py    the store
 connection.py  addresses, statements that are written for SQLite in PostgreSQL's words, sessions, errors
 view.py        one state, as searches see it; words.py: BM25 and spellings, where a folder has the files of a snapshot
 workers.py     processes that embed what others have indexed, beside one another
-tables.py      what the owner does: make the tables (tables.sql, citus.sql), and grant rights
+tables.py      what the owner does: make the tables (tables.sql, hnsw.sql, citus.sql), and grant rights
 command.py     `postgres init|grant|worker`
 """
 

@@ -31,7 +31,6 @@ from retriever.settings.layers import DEFAULT_PROFILE
     metavar="ROLE",
     help="A role that may search all folders. Repeatable.",
 )
-@click.option("--hnsw", is_flag=True, help="Also build an HNSW index of the vectors of indexed documents.")
 @click.option("--once", is_flag=True, help="Stop the worker when nothing is left to do.")
 @options.index
 @options.output
@@ -44,7 +43,6 @@ def postgres(
     writers: Sequence[str],
     readers: Sequence[str],
     *,
-    hnsw: bool,
     once: bool,
 ) -> ExitCode:
     """Make the tables of an index in a PostgreSQL database, and grant rights (init).
@@ -55,19 +53,17 @@ def postgres(
     `grant ROLE FOLDER...` lets a role read only these folders, each named by the end of its path; `grant ROLE` takes
     all rights away. `worker` embeds what `index --enqueue` left. Run as many workers as you like, on any machine.
     """
-    url, is_of_init = find_url(find_index(index)), bool(writers or readers or hnsw)
+    url, is_of_init = find_url(find_index(index)), bool(writers or readers)
     fits = {
         "init": not (names or once),
         "grant": bool(names) and not (once or is_of_init),
         "worker": not (names or is_of_init),
     }
     if not fits[action]:
-        raise click.UsageError("init takes --writer, --reader and --hnsw, grant a role and its folders, worker --once")
+        raise click.UsageError("init takes --writer and --reader, grant a role and its folders, worker --once")
     match action:
         case "init":
             made = tables.make_tables(url, writers, readers)
-            if hnsw:
-                tables.make_hnsw(url)
             output.show({"made": made}, ["made the tables" if made else "the tables are there already"])
         case "grant":
             seen = tables.grant_folders(url, names[0], names[1:])

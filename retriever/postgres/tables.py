@@ -70,27 +70,6 @@ def translate_schema(schema: str) -> str:
     return schema
 
 
-def make_hnsw(url: DatabaseUrl) -> None:
-    """Make an index of near vectors, of those of the encoder in force: `vector_search: hnsw`."""
-    from psycopg import sql
-
-    with open_owner(url) as connection:
-        connection.execute("DROP INDEX IF EXISTS vectors_hnsw")
-        row = connection.execute(
-            "SELECT fingerprint, vector_dims(vector) FROM vectors"
-            " JOIN meta ON value = fingerprint AND key = 'fingerprint' LIMIT 1"
-        ).fetchone()
-        if row is None:
-            raise UsageError(f"{url} holds no vectors yet; index documents first")
-        # With pgvector's own m = 16, ef_construction = 64 a third of the questions lost one of forty texts; with these
-        # none did (6,552 texts, 30 questions). 3.1 s in place of 2.3 s.
-        statement = (
-            f"CREATE INDEX vectors_hnsw ON vectors USING hnsw ((CAST(vector AS halfvec({row[1]}))) halfvec_cosine_ops)"
-            " WITH (m = 24, ef_construction = 200) WHERE fingerprint = {}"
-        )
-        connection.execute(sql.SQL(statement).format(sql.Literal(row[0])))
-
-
 # Who may see what.
 
 READER = (

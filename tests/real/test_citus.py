@@ -48,7 +48,9 @@ def test_the_answers_are_those_of_a_folder(cli: Cli, cluster: Cluster, tmp_path:
             else:
                 cli("index", docs, "--index", address, "--enqueue")
                 cli("postgres", "worker", "--index", address, "--once")
-            cli("postgres", "init", "--index", address, "--hnsw")
+            subprocess.run(
+                [cluster.coordinator.binaries / "psql", address, "-f", spread.with_name("hnsw.sql")], check=True
+            )
             for question in QUESTIONS:
                 expected = ask(cli, folder, question, "exact")
                 assert [ask(cli, address, question, how) for how in ("exact", "hnsw")] == [expected] * 2, question

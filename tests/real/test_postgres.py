@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -11,8 +12,8 @@ import pytest
 
 from retriever.api import index_folders, open_retriever
 from retriever.postgres.connection import PostgresConnection
-from tests.postgres import execute
-from tests.program import LARDER, Cli
+from tests.postgres import execute, find_binaries
+from tests.program import LARDER, PROJECT, Cli
 from tests.real.served import index_pages
 from tests.shelf import WORDS_ALONE, write_pages
 
@@ -75,17 +76,23 @@ def test_the_same_questions_have_the_same_answers(cli: Cli, postgres: str, tmp_p
 def test_every_command_takes_the_address(cli: Cli, postgres: str, tmp_path: Path) -> None:
     docs = write_pages(tmp_path / "larder", SOME)
     cli("index", docs, "--index", postgres)
-    before = find(cli, postgres, QUESTIONS[0])
     assert "4 files" in cli("status", "--index", postgres).out
     assert "problem" not in cli("doctor", "--index", postgres).out
     assert "Restoring" in cli("tree", "--index", postgres).out
     assert "# Restoring" in cli("read", "restore.md", "--index", postgres).out
     assert "no other file is similar" in cli("read", "retention.md", "--similar", "10", "--index", postgres).err
-    cli("postgres", "init", "--hnsw", "--index", postgres)
-    assert find(cli, postgres, QUESTIONS[0], "--vector-search", "hnsw") == before
     cli("forget", "restore.md", "--index", postgres)
     assert not [node for node in find(cli, postgres, "restore one file") if node.startswith("restore.md")]
     cli("indexes", "--drop", postgres, "--yes", code=2)
+
+
+def test_a_graph_finds_what_all_vectors_do(cli: Cli, postgres: str, tmp_path: Path) -> None:
+    cli("index", write_pages(tmp_path / "larder", SOME), "--index", postgres)
+    before = find(cli, postgres, QUESTIONS[0])
+    graph = PROJECT / "retriever" / "postgres" / "hnsw.sql"
+    subprocess.run([find_binaries() / "psql", postgres, "-f", graph], check=True)
+    assert execute(postgres, "SELECT indexname FROM pg_indexes WHERE indexname = 'vectors_hnsw'")
+    assert find(cli, postgres, QUESTIONS[0], "--vector-search", "hnsw") == before
 
 
 def test_words_that_are_lost_are_made_anew(cli: Cli, postgres: str, tmp_path: Path) -> None:

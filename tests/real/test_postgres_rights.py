@@ -206,7 +206,7 @@ def test_rights_that_cannot_be_given(shared: Shared, cli: Cli) -> None:
         (["init", "--writer", "owner"], shared.index, 2, "owner owns the tables and may do everything"),
     ):
         assert said in cli("postgres", *words, "--index", index, code=code).err
-    for words in (["grant"], ["init", "sales"], ["grant", "sales", "open", "--hnsw"]):
+    for words in (["grant"], ["init", "sales"], ["grant", "sales", "open", "--once"]):
         cli("postgres", *words, "--index", shared.index, code=2)
 
 
