@@ -1,6 +1,5 @@
 """Start the command line; the commands are in retriever/command_line."""
 
-import os
 import sys
 from collections.abc import Sequence
 
@@ -11,8 +10,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Returns:
         the exit status; see `ExitCode`.
     """
-    if arguments is None and sys.getfilesystemencoding() != "utf-8":  # by another locale, files have other names
-        os.execv(sys.executable, [sys.executable, "-X", "utf8", *sys.orig_argv[1:]])
     try:
         from retriever.command_line.program import run
 

@@ -206,8 +206,7 @@ class Hit(Cited):
     score: float
     scale: str
     """The scale of the score: `rrf` (a sum of weights / (k + rank)), `reranked` (0 to 1 and what entities add;
-    docs/guide/profiles.md), `several` (of several indexes: confidence / (k + rank)).
-    Comparable within one answer only."""
+    docs/guide/profiles.md). Comparable within one answer only."""
     evidence: tuple[Evidence, ...]
     """Largest share first."""
     matched_fields: tuple[tuple[str, str], ...] = ()

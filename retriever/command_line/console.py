@@ -66,7 +66,7 @@ def shorten_path(folder: str, file: str) -> str:
 
 def shorten_citation(place: "Cited") -> str:
     """Return the lines of a file as an editor opens them, and as `read` takes them."""
-    if place.cited_as not in ("", place.file) and not getattr(place, "index", ""):
+    if place.cited_as not in ("", place.file):
         return place.citation
     return f"{shorten_path(place.folder, place.file)}:{place.cited_lines}"
 

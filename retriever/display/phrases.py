@@ -109,9 +109,9 @@ def format_section(hit: "Hit") -> str:
     return "" if hit.passage == hit.span else f"  in section {hit.span}"
 
 
-def pluralize(number: int, noun: str, several: str = "") -> str:
-    """Return `1 file` or `1,203 files`; `several` is the plural where it is another word."""
-    return f"{number:,} {noun if number == 1 else several or f'{noun}s'}"
+def pluralize(number: int, noun: str) -> str:
+    """Return `1 file` or `1,203 files`."""
+    return f"{number:,} {noun}{'s' * (number != 1)}"
 
 
 def format_duration(seconds: float) -> str:

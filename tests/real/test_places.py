@@ -53,14 +53,6 @@ def test_a_user_without_home_and_name_indexes_and_asks(docs: Path, tmp_path: Pat
     assert b"error: this user has no home folder; name the index with --index" in ended.stderr
 
 
-def test_files_keep_their_names_in_another_locale(docs: Path, tmp_path: Path, cli: Cli) -> None:
-    cli("index", docs, "--index", tmp_path / "index")
-    words = (ROOT / "hybrid_retrieve.py", "ask", "\u00c4pfel", "--index", tmp_path / "index")
-    ended = run(*words, folder=tmp_path, LC_ALL="C", PYTHONUTF8="0")
-    assert "docs/\u00c4pfel.md:1-3".encode() in ended.stdout
-    assert b"searched 2 sections of 2 files" in ended.stderr
-
-
 def test_a_file_may_be_called_as_a_home_folder(docs: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(docs)
     cli("index", ".")
