@@ -1,6 +1,7 @@
 """What all tests share."""
 
 import contextlib
+import os
 import signal
 from collections.abc import Collection, Iterator
 from pathlib import Path
@@ -31,10 +32,11 @@ def own_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         for name in ("XDG_DATA_HOME", "XDG_CACHE_HOME"):
             patch.setenv(name, str(tmp_path_factory.mktemp("home")))
-        patch.delenv("OPENAI_API_KEY", raising=False)
-        # Each program that is started would compile all modules again, for a quarter of a second.
-        patch.delenv("PYTHONDONTWRITEBYTECODE", raising=False)
-        patch.delenv("UV_RUN_RECURSION_DEPTH", raising=False)  # by it the program knows that `uv run` started it
+        # By the last the program knows that `uv run` started it; without the one before, each process that is started
+        # would compile all modules again, for a quarter of a second.
+        left_out = ("HYBRID_RETRIEVE_", "OPENAI_API_KEY", "PYTHONDONTWRITEBYTECODE", "UV_RUN_RECURSION_DEPTH")
+        for name in [name for name in os.environ if name.startswith(left_out)]:
+            patch.delenv(name)
         yield
 
 

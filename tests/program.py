@@ -1,6 +1,7 @@
 """The program, run in this process or in one of its own, and what tests of it need."""
 
 import io
+import json
 import os
 import pty
 import subprocess
@@ -34,6 +35,11 @@ class Printed(NamedTuple):
     out: str
     err: str
 
+    @property
+    def json(self) -> Any:  # noqa: ANN401 - JSON
+        """What `--json` printed."""
+        return json.loads(self.out)
+
 
 class Cli(Protocol):
     """The fixture `cli`: a command line in this process has to end with that code, or one of these."""
@@ -48,11 +54,10 @@ class Terminal(io.StringIO):
         return True
 
 
-def environment(**variables: str) -> dict[str, str]:
-    """Without this user's settings, and as if `uv run` had not started the tests."""
-    others = ("HYBRID_RETRIEVE_", "UV_RUN_RECURSION_DEPTH")
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(others)}
-    return kept | variables
+def environment(*left_out: str, **variables: str) -> dict[str, str]:
+    """Of a process without settings, and without what begins with these words."""
+    names = ("HYBRID_RETRIEVE_", *left_out)
+    return {name: value for name, value in os.environ.items() if not name.startswith(names)} | variables
 
 
 def command(*arguments: str | Path) -> list[str]:

@@ -13,7 +13,7 @@ from typing import Any
 FOLDER = Path(__file__).with_name("tables")
 ROW = re.compile(r"^\| (.*) \|$", re.MULTILINE)
 BAR = re.compile(r"(?<!\\) \| ")
-ESCAPED = re.compile(r"\\(?:u[0-9a-f]{4}|x[0-9a-f]{2}|[nt\\|])")
+ESCAPED = re.compile(r"\\(?:u[0-9a-f]{4}|x[0-9a-f]{2}|[nrt\\|])")
 
 
 def read_table(page: str, heading: str) -> list[Any]:

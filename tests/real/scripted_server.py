@@ -432,13 +432,6 @@ def closed(handler: ModelHandler, asked: Asked, text: str = '{"queries": [') -> 
 
 
 @fault
-def cut_short(handler: ModelHandler, asked: Asked) -> None:
-    """The answer is shorter than its headers say."""
-    handler.wfile.write(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{")
-    handler.close_connection = True
-
-
-@fault
 def killed(handler: ModelHandler, asked: Asked, text: str = '{"queries": [') -> None:
     """The server dies in the middle of its answer."""
     handler.begin(asked)

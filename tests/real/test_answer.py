@@ -13,6 +13,7 @@ from retriever.types import ShortAnswer
 from tests.real import scripted_server as scripted
 from tests.real.scripted_server import Asked, ScriptedServer
 from tests.shelf import Shelf
+from tests.tables import read_table
 
 QUESTION = "what pays for the journey of a letter?"
 STAMP = {"block": 1, "quote": "A stamp pays for the journey", "text": "The journey of a letter is paid by a stamp."}
@@ -98,8 +99,6 @@ BAD: dict[str, object] = {
     "no sentence": writing(),
     "an invented quote": writing({**STAMP, "quote": "letters are free of charge"}),
     "no JSON": "A stamp pays for it.",
-    "a stream that ends": scripted.cut_stream('{"sentences": ['),
-    "silence": scripted.silence(),
     "killed": scripted.killed(),
 }
 
@@ -161,9 +160,7 @@ def test_an_obeying_model_cannot_cite_what_is_not_there(
     assert all(text != sentence.text for sentence in found.sentences)
 
 
-@pytest.mark.parametrize(
-    ("reads", "writes", "count"), [(500.0, 45.0, 4), (150.0, 20.0, 3), (60.0, 12.0, 1), (30.0, 6.0, 0)]
-)
+@pytest.mark.parametrize(("reads", "writes", "count"), read_table("models", "Sentences that a model has time for"))
 def test_it_is_asked_for_what_it_can_do_in_its_time(
     shelf: Shelf, ollama: ScriptedServer, reads: float, writes: float, count: int
 ) -> None:

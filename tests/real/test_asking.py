@@ -26,6 +26,7 @@ from tests.shelf import (
     same_hits,
     write_pages,
 )
+from tests.tables import read_table
 
 pytestmark = pytest.mark.shared_index
 
@@ -187,21 +188,11 @@ def by_the_model(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Retriever
         yield retriever
 
 
-@pytest.mark.parametrize(
-    ("verdict", "questions"),
-    [
-        ("answered", ["what pays for a letter?", "bread over night", "weigh a parcel before the train", "stamps"]),
-        ("answered", ["how long does dough need to rise?"]),
-        ("weak", ["what is sent by mail?"]),
-        ("none", ["how do I install the printer driver?", "what is the capital of France", "who repairs bicycles?"]),
-        ("none", ["what is the zorblax letter?", "how do I configure tomatoes frobnicate zorblax?", "zorblax bread"]),
-    ],
-    ids=["it is there", "in other words", "in part", "it is not there", "a word of it is not there"],
-)
-def test_verdicts(by_the_model: Retriever, verdict: str, questions: list[str]) -> None:
-    for answer in map(by_the_model.search, questions):
-        assert answer.verdict == verdict, answer.question
-        assert answer.confidence > 0.6 if verdict == "answered" else answer.hits
+@pytest.mark.parametrize(("question", "verdict"), read_table("found", "How sure an answer is"))
+def test_how_sure_an_answer_is(by_the_model: Retriever, question: str, verdict: str) -> None:
+    answer = by_the_model.search(question)
+    assert answer.verdict == verdict
+    assert answer.confidence > 0.6 if verdict == "answered" else answer.hits
 
 
 def test_words_of_the_documents_that_do_not_belong_together_are_not_answered(by_the_model: Retriever) -> None:

@@ -1,7 +1,6 @@
 """Questions, numbers, profiles and places that cannot be meant: a clear line and the right exit code, never a trace."""
 
 import json
-import os
 from pathlib import Path
 
 import pytest
@@ -9,6 +8,7 @@ import pytest
 from tests.program import Cli
 from tests.real.served import indexed
 from tests.shelf import write_pages
+from tests.tables import read_table
 
 PAGE = "# Zebras\n\nA zebra is a striped animal of the savanna.\n\n## Caf\xe9 \u6771\u4eac\n\nNEAR the tower, 100 %.\n"
 
@@ -21,8 +21,6 @@ def index(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(autouse=True)
 def quiet_surroundings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, index: Path) -> None:
     """A folder with odd files, and no index but the one that a test names."""
-    for name in [name for name in os.environ if name.startswith("HYBRID_RETRIEVE_")]:
-        monkeypatch.delenv(name)
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
     monkeypatch.chdir(tmp_path)
     Path("half.yaml").write_text("top_k: [", encoding="utf-8")
@@ -51,24 +49,7 @@ def test_any_question_is_text(index: Path, cli: Cli, question: str) -> None:
     assert not set(out + err) & set("\x00\x07\x1b\u202e")
 
 
-MAKE_ONE = "python -m retriever index"
-BAD = [
-    *((f"{command} {name}", 2, f"error: {name}: not YAML") for command in ("profiles", "x --index known --profile")
-      for name in ("half.yaml", "binary.yaml")),
-    ("zebra --index known --top-k 0", 2, "error: settings: top_k: input should be greater than or equal to 1, got 0"),
-    ("zebra --index known --rrf-k nan", 2, "error: settings: rrf_k: input should be"),
-    ("zebra --index known --parent-decay 1.5", 2, "error: settings: parent_decay: input should be"),
-    *((f"{command}{place}", 1, MAKE_ONE) for command in ("zebra", "tree", "status", "read zebra.md")
-      for place in ("", " --index nowhere")),
-    ("index docs --index file", 1, "error: "), ("index nowhere", 1, "error: "),
-    ("eval none.jsonl --index known", 2, "none.jsonl: cannot be read"),
-    ("eval questions.jsonl --top-k 3", 2, "--top-k"),
-    ("pick", 2, "needs a terminal"),
-    ("serve --index known", 2, "say what to serve"), ("indexes --drop known", 2, "add --yes"),
-]  # fmt: skip
-
-
-@pytest.mark.parametrize(("line", "code", "says"), BAD, ids=lambda value: str(value)[:50])
+@pytest.mark.parametrize(("line", "code", "says"), read_table("command_lines", "What cannot be done"))
 def test_what_cannot_be_done_is_said(cli: Cli, line: str, code: int, says: str) -> None:
     before = sorted(Path().iterdir())
     out, err = cli(*line.split(), code=code)
@@ -83,5 +64,5 @@ def test_names_that_look_alike_are_documents_of_their_own(cli: Cli) -> None:
     for name in ("zebra.md", "Zebra.md", "caf\xe9.md", "cafe\u0301.md"):
         Path("docs", name).write_text(f"{PAGE}\n{name.encode()!r}\n", encoding="utf-8")
     cli("index", "docs", "--index", "index", "--encoder-kind", "none", "-q")
-    hits = json.loads(cli("zebra", "--index", "index", "--json", "--top-k", "100").out)["hits"]
+    hits = cli("zebra", "--index", "index", "--json", "--top-k", "100").json["hits"]
     assert {hit["file"] for hit in hits} == {path.name for path in Path("docs").iterdir()}

@@ -100,15 +100,7 @@ NOTHING = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("reference", "says"),
-    [
-        *((f"guide.md:{lines}", "guide.md has the lines 1-20, not ") for lines in NO_LINES),
-        *((reference, r"is not in the index|is no folder") for reference in NOTHING),
-        *((reference, "empty.md is empty") for reference in ("empty.md", "empty.md:1")),
-    ],
-    ids=lambda value: ascii(value)[:20],
-)
+@pytest.mark.parametrize(("reference", "says"), read_table("references", "What cannot be read"))
 def test_what_cannot_be_read_is_said(retriever: Retriever, reference: str, says: str) -> None:
     with pytest.raises(UsageError, match=says):
         retriever.read(reference)
@@ -189,7 +181,6 @@ def test_the_tree_below_a_reference(retriever: Retriever) -> None:
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no such permissions")
 def test_an_index_is_for_its_user_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
-    monkeypatch.delenv("HYBRID_RETRIEVE_INDEX", raising=False)
     shelf = Shelf(tmp_path / "x")
     before = os.umask(0o000)
     try:
@@ -211,37 +202,37 @@ TWO_PAGES_ON_TOMATOES = {
 }
 
 
-def test_what_is_similar_is_nearest_in_meaning(tmp_path: Path) -> None:
-    shelf = Shelf(tmp_path, TWO_PAGES_ON_TOMATOES | {"empty.md": ""})
-    shelf.update()
-    with shelf.open() as retriever:
-        found = retriever.similar("soup.md#soup/tomato", 2)
-        assert (found.node_id, found.title, found.file) == ("soup.md#soup/tomato", "Tomato", "soup.md")
-        assert (found.sections[0].rank, found.sections[0].citation) == (1, "garden.md:1-4")
-        assert retriever.similar("soup.md:4-5", 2) == found, "the lines of a hit, as it is cited"
-        assert "soup.md" not in {item.file for item in retriever.similar("soup.md#soup/tomato", 9).sections}
-        with pytest.raises(UsageError, match="has no text that was embedded"):
-            retriever.similar("empty.md")
+@pytest.fixture(scope="module")
+def tomatoes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Retriever]:
+    place = tmp_path_factory.mktemp("tomatoes")
+    docs = write_pages(place / "docs", TWO_PAGES_ON_TOMATOES | {"empty.md": ""})
+    with open_retriever([docs], place / "index", encoder=FakeEncoder()) as retriever:
+        yield retriever
 
 
-def test_what_is_similar_does_not_depend_on_the_scale_of_a_model(tmp_path: Path) -> None:
+def test_what_is_similar_is_nearest_in_meaning(tomatoes: Retriever) -> None:
+    found = tomatoes.similar("soup.md#soup/tomato", 2)
+    assert (found.node_id, found.title, found.file) == ("soup.md#soup/tomato", "Tomato", "soup.md")
+    assert (found.sections[0].rank, found.sections[0].citation) == (1, "garden.md:1-4")
+    assert tomatoes.similar("soup.md:4-5", 2) == found, "the lines of a hit, as it is cited"
+    assert "soup.md" not in {item.file for item in tomatoes.similar("soup.md#soup/tomato", 9).sections}
+    with pytest.raises(UsageError, match="has no text that was embedded"):
+        tomatoes.similar("empty.md")
+
+
+def test_what_is_similar_does_not_depend_on_the_scale_of_a_model(tomatoes: Retriever, tmp_path: Path) -> None:
     docs = write_pages(tmp_path / "docs", TWO_PAGES_ON_TOMATOES)
-    with (
-        open_retriever([docs], tmp_path / "plain", encoder=FakeEncoder()) as plain,
-        open_retriever([docs], tmp_path / "crowded", encoder=CrowdedEncoder(FakeEncoder())) as crowded,
-    ):
-        expected = {item.node_id: item.similarity for item in plain.similar("soup.md").sections}
+    with open_retriever([docs], tmp_path / "index", encoder=CrowdedEncoder(FakeEncoder())) as crowded:
         found = {item.node_id: item.similarity for item in crowded.similar("soup.md").sections}
+    expected = {item.node_id: item.similarity for item in tomatoes.similar("soup.md").sections}
     assert found == pytest.approx(expected, abs=0.02)
     assert list(found) == list(expected)
 
 
-def test_a_section_about_something_else_is_not_similar(tmp_path: Path) -> None:
-    docs = write_pages(tmp_path / "docs", TWO_PAGES_ON_TOMATOES)
-    with open_retriever([docs], tmp_path / "index", encoder=FakeEncoder()) as retriever:
-        assert [item.node_id for item in retriever.similar("soup.md").sections] == ["garden.md#garden"]
-        with retriever.view() as view:
-            beside = find_relations(view, "soup.md", retriever.access, 9).beside
+def test_a_section_about_something_else_is_not_similar(tomatoes: Retriever) -> None:
+    assert [item.node_id for item in tomatoes.similar("soup.md").sections] == ["garden.md#garden"]
+    with tomatoes.view() as view:
+        beside = find_relations(view, "soup.md", tomatoes.access, 9).beside
     assert [item.citation for item in beside["similar"][1]] == ["garden.md:1-4"]
 
 

@@ -1,6 +1,5 @@
 """An index that is spread over a cluster answers as one in a folder does, and says so when a part of it is gone."""
 
-import json
 import shutil
 import subprocess
 from collections.abc import Iterator
@@ -26,7 +25,7 @@ def cluster() -> Iterator[Cluster]:
 
 
 def ask(cli: Cli, index: str | Path, question: str, how: str) -> list[tuple[str, float]]:
-    answer = json.loads(cli("ask", question, "--index", index, "--json", "--vector-search", how).out)
+    answer = cli("ask", question, "--index", index, "--json", "--vector-search", how).json
     return [(hit["node_id"], hit["score"]) for hit in answer["hits"]]
 
 

@@ -40,8 +40,7 @@ def run(place: Path, *arguments: str, **variables: str) -> subprocess.CompletedP
 
 def surroundings(place: Path, **variables: str) -> dict[str, str]:
     left_out = ("NO_COLOR", "FORCE_COLOR", "COLUMNS", "LC_", "LANG", "PYTHONIOENCODING", "PYTHONPATH")
-    kept = {name: value for name, value in environment().items() if not name.startswith(left_out)}
-    return kept | {"XDG_DATA_HOME": str(place / "data"), **variables}
+    return environment(*left_out, XDG_DATA_HOME=str(place / "data"), **variables)
 
 
 @pytest.mark.parametrize(

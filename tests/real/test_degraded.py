@@ -1,6 +1,5 @@
 """Each stage that is skipped or fails is named: in text, in JSON and to an agent alike."""
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -48,7 +47,7 @@ def test_text_json_and_agents_name_it_alike(
     asked = ["ask", question, "--index", str(shelf.index), "--profile", str(profile)]
 
     text = cli(*asked).err
-    content = json.loads(cli(*asked, "--json").out)
+    content = cli(*asked, "--json").json
     with ServedIndex(index=str(shelf.index), profile=str(profile)) as library:
         reply = SearchTool.model_construct(question=question, profile=str(profile)).answer(library)
 

@@ -54,7 +54,7 @@ def test_vectors_that_all_point_one_way_are_ranked_alike(index: str, tmp_path: P
         open_retriever((), index) as plain,
         open_retriever([DOCS], tmp_path / "index", encoder=crowded) as other,
     ):
-        asked = [item.question for item in QUESTIONS.questions]
+        asked = [item.question for item in QUESTIONS.questions[::3]]
         changed = [each for each in asked if describe(plain.search(each)) != describe(other.search(each))]
     assert len(changed) <= len(asked) / 10, changed  # vectors are rounded: equal sections may change places
 

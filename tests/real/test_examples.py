@@ -49,8 +49,6 @@ def shared_clone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     for name in ("internals/ranking.md", "internals/storage.md", "guide/asking.md"):
         shutil.copy(PROJECT / "docs" / name, place / "docs")
     with pytest.MonkeyPatch.context() as patch:
-        for name in [name for name in os.environ if name.startswith("HYBRID_RETRIEVE_")]:
-            patch.delenv(name)
         for name in ("XDG_DATA_HOME", "XDG_CACHE_HOME", "XDG_RUNTIME_DIR"):
             patch.setenv(name, str(place / name))
         patch.setenv("HYBRID_RETRIEVE_ENCODER_KIND", "none")

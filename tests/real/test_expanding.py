@@ -46,11 +46,6 @@ def test_one_call_asks_for_texts_and_what_the_model_writes_is_searched_with(
     assert QUESTION in asked.material
     assert answer.hits[0].node_id == STAMPS
     assert answer.degraded == ()
-
-
-def test_an_answer_says_what_it_was_searched_with(shelf: Shelf, ollama: ScriptedServer) -> None:
-    SPEEDS.write(f"{ollama.url} llama3.2", Speed(2000, 80))
-    answer = asked_of(shelf, ollama)
     report = report_of(answer)
     assert report.used
     assert report.rewordings == tuple(HELPFUL["queries"])

@@ -60,14 +60,14 @@ def test_words_answer_before_anything_is_embedded(library: Shelf) -> None:
 
 @pytest.mark.parametrize(
     ("stage", "at"),
-    [("embedding", 0), ("embedding", 256), ("embedding", SECTIONS), ("ordering", 0)],
+    [("embedding", 0), ("embedding", 256), ("ordering", 0)],
 )
 def test_an_interruption_leaves_what_answers_and_nothing_is_computed_twice(library: Shelf, stage: str, at: int) -> None:
     with pytest.raises(KeyboardInterrupt):
         library.update(progress=Interrupting(stage, at))
     partial = library.ask(QUESTION)
     assert partial.hits[0].node_id == RIGHT
-    assert partial.index.embedded_share == {256: 256 / SECTIONS, SECTIONS: 1.0}.get(at, float(stage == "ordering"))
+    assert partial.index.embedded_share == (256 / SECTIONS if at else float(stage == "ordering"))
     assert bool(partial.degraded) == (partial.index.embedded_share < 1)
     library.update()
     assert library.encoder.encoded == SECTIONS
@@ -91,7 +91,7 @@ def test_an_index_that_is_deleted_meanwhile_ends_it(library: Shelf) -> None:
 
 
 def test_a_pipe_answers_by_words_before_by_meaning(library: Shelf) -> None:
-    printed = run_command(command("--docs", library.docs, "--index", library.index, QUESTION), env=environment())
+    printed = run_command(command("--docs", library.docs, "--index", library.index, QUESTION))
     first, _, second = printed.stdout.partition("Now that everything is embedded")
     assert RIGHT.partition("#")[0] in first
     assert second or "the answer is the same" in printed.stderr
@@ -129,8 +129,9 @@ def send_while_embedding(number: int) -> "Callable[[subprocess.Popen[bytes], byt
 
 @pytest.mark.skipif(os.name != "posix", reason="a terminal of POSIX")
 def test_the_first_command_answers_and_the_next_goes_on(tmp_path: Path) -> None:
-    """Over docs, more than words wait for; killed, then interrupted."""
-    shutil.copytree(PROJECT / "docs", tmp_path / "docs")
+    """Over a part of docs, more than words wait for; killed, then interrupted."""
+    for part in ("internals", "guide"):
+        shutil.copytree(PROJECT / "docs" / part, tmp_path / "docs" / part)
     question = "how are the two rankings fused?"
     words = command("--docs", "docs", question, "--index", tmp_path / "index")
     surroundings = environment(TERM="xterm", COLUMNS="120")
@@ -139,7 +140,7 @@ def test_the_first_command_answers_and_the_next_goes_on(tmp_path: Path) -> None:
         assert b"docs/internals/ranking.md" in output
         assert code == (130 if number is signal.SIGINT else -number)
 
-    partial = run_command(command("--json", "--index", tmp_path / "index", question), env=environment())
+    partial = run_command(command("--json", "--index", tmp_path / "index", question))
     assert '"embedded_share": 0.' in partial.stdout  # what there is answers
     assert f"note: to embed the rest, run: python {PROGRAM} index --index" in partial.stderr
     code, output = in_terminal(words, tmp_path, surroundings)

@@ -26,7 +26,6 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "empty").mkdir()
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / ".data"))
     monkeypatch.setenv("HYBRID_RETRIEVE_ENCODER_KIND", "none")
-    monkeypatch.delenv("HYBRID_RETRIEVE_INDEX", raising=False)
     return tmp_path
 
 

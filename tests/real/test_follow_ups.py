@@ -1,6 +1,5 @@
 """A follow-up on every face: with words of the questions before, which is said."""
 
-import json
 import re
 from pathlib import Path
 from typing import Any
@@ -69,10 +68,10 @@ def test_the_command_line_says_it_and_keeps_it(shelf: Shelf, cli: Cli) -> None:
     after = ["--after", BEFORE[0], "--index", str(shelf.index), "--encoder-kind", "none"]
     printed = cli("ask", QUESTION, *after)
     assert f"understood as: {QUESTION} turns leaves" in printed.err
-    answer = json.loads(cli("ask", QUESTION, "--json", *after).out)
+    answer = cli("ask", QUESTION, "--json", *after).json
     assert answer["follow_up"]["words"][:2] == ["turns", "leaves"]
     assert answer["follow_up"]["question"].startswith(QUESTION)
-    same = json.loads(cli("ask", QUESTION, "--json", "--recent-context", *after[1:]).out)
+    same = cli("ask", QUESTION, "--json", "--recent-context", *after[1:]).json
     assert same["hits"] == answer["hits"]
 
 

@@ -1,7 +1,6 @@
 """The program runs inside a folder that somebody prepared: nothing in it configures it or becomes a part of it."""
 
 import json
-import os
 import sqlite3
 import subprocess
 import sys
@@ -16,7 +15,7 @@ from retriever.errors import RetrieverError, UsageError
 from retriever.indexing.request import check_folders, check_server
 from retriever.places import open_store
 from retriever.settings.layers import GivenSettings
-from tests.program import PROGRAM, run_command, slow
+from tests.program import PROGRAM, environment, run_command, slow
 from tests.real.served import indexed
 from tests.shelf import WORDS_ALONE
 
@@ -64,10 +63,8 @@ def variables_of(port: str) -> dict[str, str]:
 
 
 def run_inside(docs: Path, command: list[str], **variables: str) -> subprocess.CompletedProcess[str]:
-    left_out = ("HYBRID_RETRIEVE_", "PYTHONPATH", "CHROMA")
-    environment = {name: value for name, value in os.environ.items() if not name.startswith(left_out)}
-    environment |= {"XDG_DATA_HOME": str(docs.parent / "data"), "XDG_CACHE_HOME": str(docs.parent / "cache")}
-    return run_command(command, docs, environment | variables)
+    homes = {"XDG_DATA_HOME": str(docs.parent / "data"), "XDG_CACHE_HOME": str(docs.parent / "cache")}
+    return run_command(command, docs, environment("PYTHONPATH", "CHROMA", **homes, **variables))
 
 
 def ways() -> list[list[str]]:

@@ -10,7 +10,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from retriever.api import index_folders, open_retriever
-from retriever.errors import RetrieverError, UsageError
+from retriever.errors import RetrieverError
 from retriever.indexing.request import name_folders
 from retriever.places import open_store
 from retriever.serving.mcp_server import ReadTool, RelatedTool, SearchTool
@@ -157,11 +157,3 @@ def test_an_index_cannot_say_which_files_are_documents(hostile: Path, victim: Pa
     assert not files_hold(index)
     with open_retriever(index=index) as retriever:
         assert retriever.profile.documents.ignore == ()
-
-
-def test_a_server_that_only_the_index_names_is_not_asked(hostile: Path) -> None:
-    with closing(sqlite3.connect(hostile / INDEX, isolation_level=None)) as rows:
-        settings = json.dumps({"encoder": {"kind": "openai", "url": "https://evil.example/v1"}})
-        rows.execute("UPDATE meta SET value = ? WHERE key = 'settings'", (settings,))
-    with pytest.raises(UsageError, match="as well: --encoder-url https://evil"):
-        open_retriever(index=hostile)

@@ -77,8 +77,8 @@ def test_nor_over_http(place: Path) -> None:
         for payload in PAYLOADS:
             errors = "surrogateescape" if "\udcff" in payload else "replace"
             reference = payload.replace("{place}", str(place)).encode("utf-8", errors)
-            for path in ("/api/node", "/node"):
-                answer = app.get(f"{path}?reference={quote(reference, safe='')}")
+            for address in ("/api/node?reference", "/read?node"):
+                answer = app.get(f"{address}={quote(reference, safe='')}")
                 assert answer.status_code in {200, 400, 404, 414, 422}, (payload, answer.status_code)
                 check(answer.text)
 

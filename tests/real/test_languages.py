@@ -1,6 +1,5 @@
 """Documents and questions in other languages than English, with each of the bundled models."""
 
-import json
 from pathlib import Path
 
 import pytest
@@ -63,7 +62,7 @@ def test_a_chinese_question_on_another_topic_has_no_answer(tmp_path: Path) -> No
 
 
 def test_what_the_model_does_not_know_is_searched_for_by_words_alone_and_it_is_said(in_english: Path, cli: Cli) -> None:
-    printed = json.loads(cli("ask", "停车一晚多少钱", "--index", in_english, "--json").out)
+    printed = cli("ask", "停车一晚多少钱", "--index", in_english, "--json").json
     assert {item["source"] for hit in printed["hits"] for item in hit["evidence"]} <= {"keyword", "name", "neighbors"}
     (sentence,) = printed["degraded"]
     assert sentence.endswith("knows 0% of the question, which was searched for by its words alone")

@@ -20,7 +20,7 @@ from retriever.embedding.encoder import ENGLISH_MODEL
 from retriever.serving.mcp_answers import estimate_tokens
 from retriever.serving.mcp_server import INSTRUCTIONS, DocumentServer, call_tool, list_tools
 from retriever.serving.pool import ServedIndex
-from tests.program import command, environment
+from tests.program import command
 from tests.real.scripted_server import Asked, ScriptedServer
 from tests.real.served import HOSTILE, LONG, PAGES, index_pages, indexed, mcp_request, served
 from tests.shelf import WORDS_ALONE, write_pages
@@ -79,7 +79,7 @@ def play(server: StdioServerParameters | str, mode: Mode) -> str:
 
 def test_a_session_over_standard_streams_and_its_instructions(index: Path) -> None:
     program, *arguments = command("mcp", "--index", index)
-    said = play(StdioServerParameters(command=program, args=arguments, env=environment()), "auto")
+    said = play(StdioServerParameters(command=program, args=arguments, env=dict(os.environ)), "auto")
     assert said.startswith(INSTRUCTIONS)
     assert "- `docs` (5 files)\n  - `garden/` (2 files)" in said
     assert "\nTitles: `Tomatoes`, " in said, "the one that another file links to comes first"
@@ -301,9 +301,7 @@ def test_the_first_indexing_is_not_waited_for_without_end(tmp_path: Path) -> Non
 @pytest.fixture
 def process(index: Path) -> Iterator["subprocess.Popen[bytes]"]:
     """One that has begun a session."""
-    with subprocess.Popen(
-        command("mcp", "--index", index), env=environment(), stdin=subprocess.PIPE, stdout=subprocess.PIPE
-    ) as process:
+    with subprocess.Popen(command("mcp", "--index", index), stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         try:
             client = {"name": "test", "version": "1"}
             begin = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": client}

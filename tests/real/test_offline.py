@@ -1,6 +1,5 @@
 """Nothing is sent anywhere but to the Ollama that was named: seen by Python's audit hook, and by a proxy."""
 
-import os
 import re
 import shutil
 import subprocess
@@ -10,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.program import PROGRAM, PROJECT, run_command
+from tests.program import PROGRAM, PROJECT, environment, run_command
 from tests.real.scripted_server import Asked, scripted_server
 from tests.shelf import write_pages
 
@@ -32,16 +31,14 @@ def docs(tmp_path: Path) -> Path:
 
 
 def surroundings(place: Path, proxy_url: str) -> dict[str, str]:
-    left_out = ("HYBRID_RETRIEVE_", "PYTHONPATH", "OLLAMA", "NO_PROXY", "no_proxy")
-    environment = {name: value for name, value in os.environ.items() if not name.startswith(left_out)}
-    for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy"):
-        environment[name] = proxy_url
     (place / "watcher").mkdir(exist_ok=True)
     (place / "watcher" / "sitecustomize.py").write_text(WATCHER, encoding="utf-8")
-    return environment | {
-        "XDG_DATA_HOME": str(place / "data"), "XDG_CACHE_HOME": str(place / "cache"), "XDG_RUNTIME_DIR": str(place),
-        "PYTHONPATH": str(place / "watcher"), "WATCHED": str(place / "watched"), "OLLAMA_API_KEY": "secret",
-    }  # fmt: skip
+    proxies = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy")
+    return environment(
+        "PYTHONPATH", "OLLAMA", "NO_PROXY", "no_proxy", **dict.fromkeys(proxies, proxy_url), OLLAMA_API_KEY="secret",
+        XDG_DATA_HOME=str(place / "data"), XDG_CACHE_HOME=str(place / "cache"), XDG_RUNTIME_DIR=str(place),
+        PYTHONPATH=str(place / "watcher"), WATCHED=str(place / "watched"),
+    )  # fmt: skip
 
 
 def connections(place: Path, environment: Mapping[str, str], *commands: list[str]) -> set[str]:

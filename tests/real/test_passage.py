@@ -1,6 +1,5 @@
 """The lines of a hit that answer: what is cited, linked and opened, on every face; found by words alone."""
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -131,7 +130,7 @@ def test_a_setting_in_a_long_block_of_code_is_shown_as_code(library: ServedIndex
 
 def test_the_json_of_a_hit_has_its_section_and_its_passage(place: Path, cli: Cli) -> None:
     asked = ["rolls", "--index", str(place / "index"), "--encoder-kind", "none", "-q", "--top-k", "1", "--json"]
-    (hit,) = json.loads(cli(*asked).out)["hits"]
+    (hit,) = cli(*asked).json["hits"]
     assert (hit["start_line"], hit["end_line"], hit["citation"]) == (5, 27, "oven.md:11-12")
     assert (hit["passage"], hit["sentence"]) == (
         {"start_line": 11, "end_line": 12},

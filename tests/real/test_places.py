@@ -23,7 +23,6 @@ PAGES = {"\u00c4pfel.md": "# \u00c4pfel\n\nApples are fruit.\n", "~.md": "# Tild
 def docs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
     monkeypatch.setenv("HYBRID_RETRIEVE_ENCODER_KIND", "none")
-    monkeypatch.delenv("HYBRID_RETRIEVE_INDEX", raising=False)
     return write_pages(tmp_path / "docs", PAGES)
 
 

@@ -1,6 +1,5 @@
 """An index in PostgreSQL answers as one in a folder does."""
 
-import json
 import shutil
 import subprocess
 from collections.abc import Sequence
@@ -36,7 +35,7 @@ SOME = {f"{name}.md": (LARDER / f"{name}.md").read_text() for name in ("restore"
 
 
 def ask(cli: Cli, index: str | Path, question: str, *more: str) -> dict[str, Any]:
-    answer: dict[str, Any] = json.loads(cli("ask", question, "--index", index, "--json", "-k", "10", *more).out)
+    answer: dict[str, Any] = cli("ask", question, "--index", index, "--json", "-k", "10", *more).json
     del answer["index"], answer["timings_ms"]
     return answer
 
@@ -54,8 +53,8 @@ def test_the_same_questions_have_the_same_answers(cli: Cli, postgres: str, tmp_p
     write_pages(docs, GERMAN | {"ledger.md": f"---\ntags: [ledger]\n---\n# Ledger\n\n{pages}\n\nThe griffin pays.\n"})
     for place in places:
         cli("index", docs, "--index", place)
-    for question in QUESTIONS:
-        for profile in ("balanced", "classic", "fast"):
+    for profile in ("balanced", "classic", "fast"):
+        for question in QUESTIONS if profile == "balanced" else QUESTIONS[:3]:
             one, other = (ask(cli, place, question, "--profile", profile) for place in places)
             assert one == other, (question, profile)
     # A document that changes, one that goes and one that comes.

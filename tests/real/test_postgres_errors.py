@@ -11,6 +11,7 @@ from retriever.places import open_store
 from tests.postgres import Server, count_rows, execute
 from tests.program import Cli
 from tests.shelf import WORDS_ALONE, write_pages
+from tests.tables import read_table
 
 
 @pytest.fixture
@@ -120,21 +121,7 @@ def test_a_second_writer(index: str) -> None:
         pass
 
 
-@pytest.mark.parametrize(
-    "address",
-    [
-        "postgres://me:zzq@qzz@127.0.0.1:1/db",
-        "postgresql://me:zzqqzz@127.0.0.1:1/db",
-        "postgresql://me:zzq?qzz@127.0.0.1:1/db",
-        "postgresql://me:zzq/qzz@127.0.0.1:1/db",
-        "postgresql://127.0.0.1:1/db?user=me&password=zzqqzz",
-        "postgersql://me:zzqqzz@127.0.0.1:1/db",
-        "postgresql:/me:zzqqzz@127.0.0.1:1/db",
-        "host=127.0.0.1 port=1 password=zzqqzz",
-        "postgresql://me:zzqqzz@127.0.0.1:port/db",
-        "postgresql://me:zzqqzz@127.0.0.1:1/d%ZZb",
-    ],
-)
+@pytest.mark.parametrize("address", read_table("paths", "Wrong addresses of a database"))
 def test_a_wrong_address_never_repeats_its_password(address: str, cli: Cli) -> None:
     for command in (["ask", "keys"], ["index", str(Path.cwd())]):
         said = cli(*command, "--index", address, code=(1, 2))

@@ -1,6 +1,5 @@
 """Who may see what of an index in PostgreSQL: a role sees its folders, as if there were no others."""
 
-import json
 import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -81,7 +80,7 @@ def strip(value: Any) -> Any:  # noqa: ANN401  # JSON
 def print_both(shared: Shared, cli: Cli, *command: str) -> list[Any]:
     """What a role is told that sees the first folder, and what an index of that folder alone says."""
     places = shared.seen_by("sales"), shared.alone
-    return [strip(json.loads(cli(*command, "--json", "--index", place).out)) for place in places]
+    return [strip(cli(*command, "--json", "--index", place).json) for place in places]
 
 
 @pytest.mark.timeout(180)

@@ -1,6 +1,5 @@
 """Workers make the index that `index` makes alone, whatever happens to them, to the database and to the documents."""
 
-import json
 import shutil
 import subprocess
 import sys
@@ -15,7 +14,7 @@ from retriever.indexing.update import embed_texts
 from retriever.looking.indexes import index_request
 from retriever.postgres import workers
 from tests.postgres import Server, count_rows, execute
-from tests.program import LARDER, PROJECT, Cli, environment, wait_for
+from tests.program import LARDER, PROJECT, Cli, wait_for
 from tests.shelf import write_pages
 
 QUESTIONS = ("how long is a snapshot kept?", "restore one file", "what does page 7 say of number7?")
@@ -43,7 +42,7 @@ def work(address: str) -> int:
 
 def start_worker(address: str) -> subprocess.Popen[str]:
     line = [sys.executable, "-c", SMALL_BATCHES, "postgres", "worker", "--index", address, "--once"]
-    return subprocess.Popen(line, cwd=PROJECT, env=environment(), stdout=subprocess.PIPE, text=True)
+    return subprocess.Popen(line, cwd=PROJECT, stdout=subprocess.PIPE, text=True)
 
 
 def meanwhile(monkeypatch: pytest.MonkeyPatch, act: Callable[[], object]) -> None:
@@ -65,7 +64,7 @@ def test_workers_that_are_killed_and_cut_off_make_the_same_index(cli: Cli, postg
     assert "`postgres worker` embeds what is new" in cli("index", docs, numbers, "--enqueue", "--index", postgres).out
     waiting = count_rows(postgres, "pending")
     assert waiting > MANY
-    early = json.loads(cli("ask", QUESTIONS[2], "--index", postgres, "--json").out)  # by words, at once
+    early = cli("ask", QUESTIONS[2], "--index", postgres, "--json").json  # by words, at once
     assert (early["hits"][0]["file"], early["index"]["embedded_share"]) == ("page7.md", 0)
     killed, cut = start_worker(postgres), start_worker(postgres)
     wait_for(lambda: count_rows(postgres, "pending") < waiting)
@@ -92,10 +91,10 @@ def test_workers_that_are_killed_and_cut_off_make_the_same_index(cli: Cli, postg
 
 def compare(cli: Cli, places: Sequence[str | Path], questions: Sequence[str]) -> None:
     for question in questions:
-        one, other = (json.loads(cli("ask", question, "--index", place, "--json").out) for place in places)
+        one, other = (cli("ask", question, "--index", place, "--json").json for place in places)
         assert one["hits"]
         assert (one["hits"], one["confidence"]) == (other["hits"], other["confidence"]), question
-    one, other = (json.loads(cli("status", "--index", place, "--json").out) for place in places)
+    one, other = (cli("status", "--index", place, "--json").json for place in places)
     assert one["broken_links"] == other["broken_links"]
     assert one["index"]["embedded_share"] == other["index"]["embedded_share"] == 1
 

@@ -45,7 +45,7 @@ def test_in_a_checkout(tmp_path: Path) -> None:
     variables = {"UV_RUN_RECURSION_DEPTH": "1"}  # as uv sets it
     check_names([sys.executable, "hybrid_retrieve.py"], "uv run hybrid_retrieve.py", tmp_path, environment(**variables))
     for called, named in ((["hybrid_retrieve.py"], "python hybrid_retrieve.py"), (["-m", "retriever"], MODULE)):
-        page = run_command([sys.executable, *called, "--help"], env=environment()).stdout
+        page = run_command([sys.executable, *called, "--help"]).stdout
         assert f"\n  {named} read ranking.md:15-28\n" in page
         assert not any(other in page.replace(named, "") for other in OTHERS)
 
@@ -55,7 +55,7 @@ def test_installed_from_a_wheel(tmp_path: Path) -> None:
     uv = shutil.which("uv")
     if uv is None:
         pytest.skip("uv is not here")
-    env = {name: value for name, value in environment().items() if name != "XDG_CACHE_HOME"}  # uv's own cache
+    env = environment("XDG_CACHE_HOME")  # uv's own cache
     made = run_command([uv, "build", "--wheel", "--offline", "-o", tmp_path / "wheels"], env=env)
     if made.returncode:
         pytest.skip(f"no wheel can be built offline: {made.stderr[-200:]}")

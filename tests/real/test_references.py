@@ -1,6 +1,5 @@
 """Every reference that is printed reads back as the very same lines, and no reference is guessed."""
 
-import json
 import re
 from collections.abc import Iterator
 from html import unescape
@@ -31,23 +30,22 @@ QUESTION = "otters sleep in the sun"
 SETTINGS = {"top_k": 40, **WORDS_ALONE}
 
 
-@pytest.fixture
-def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """Three folders, of which two have one name, and all hold a file of one path; the current folder is the second."""
-    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / ".data"))
-    monkeypatch.setenv("HYBRID_RETRIEVE_ENCODER_KIND", "none")
+    place = tmp_path_factory.mktemp("references")
     for name in FOLDERS:
         pages = {"README.md": README.format(name), "sub/README.md": README.format(f"{name} below")}
-        write_pages(tmp_path / name, pages)
-    write_pages(tmp_path / "notes", {"alone.md": README.format("alone")})
-    write_pages(
-        tmp_path / "a/docs", {"b/docs:README.md": README.format("a colon"), "notes:alone.md": README.format("2")}
-    )
-    monkeypatch.chdir(tmp_path / "b/docs")
-    return tmp_path
+        write_pages(place / name, pages)
+    write_pages(place / "notes", {"alone.md": README.format("alone")})
+    write_pages(place / "a/docs", {"b/docs:README.md": README.format("a colon"), "notes:alone.md": README.format("2")})
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("HYBRID_RETRIEVE_ENCODER_KIND", "none")
+        patch.chdir(place / "b/docs")
+        yield place
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def index(place: Path) -> Path:
     for name in FOLDERS:  # one after the other, as folders come
         index_folders([place / name], place / "index")
@@ -101,11 +99,11 @@ def test_the_command_line_reads_back_what_it_prints(
     monkeypatch.chdir(place / folder)
 
     def read(reference: str) -> tuple[str, str, int, int]:
-        found = json.loads(cli("read", "--json", "--index", index, "--", reference).out)
+        found = cli("read", "--json", "--index", index, "--", reference).json
         return found["folder"], found["file"], found["start_line"], found["end_line"]
 
     asked = (QUESTION, "--top-k", "10", "--index", index)
-    hits = json.loads(cli("ask", "--json", *asked).out)["hits"]
+    hits = cli("ask", "--json", *asked).json["hits"]
     printed = re.findall(r"^ *\d+  (.+?:\d+-\d+)(?:  |$)", cli("ask", *asked).out, re.MULTILINE)
     assert len(printed) == len(hits) == 10
     for hit, shown in zip(hits, printed, strict=True):
@@ -159,6 +157,9 @@ def test_of_two_files_of_one_name_none_is_guessed(retriever: Retriever, referenc
         with pytest.raises(UsageError) as caught:
             ask(reference)
         assert all(name in str(caught.value) for name in named.split()), str(caught.value)
+
+
+# These two change the index.
 
 
 def test_forget_names_both_files_of_one_name_and_forgets_neither(place: Path, index: Path) -> None:

@@ -8,7 +8,7 @@ import pytest
 from retriever.rerank.stage import rank_value
 from retriever.served.task import SPEEDS, Abilities, Speed
 from retriever.types import Answer
-from tests.real.scripted_server import Asked, Model, ScriptedServer, silence, status
+from tests.real.scripted_server import Asked, Model, ScriptedServer, status
 from tests.shelf import Shelf
 
 pytestmark = pytest.mark.shared_index
@@ -131,13 +131,3 @@ def test_flat_odds_leave_the_order(shelf: Shelf, ollama: ScriptedServer, small: 
     ollama.judge = lambda asked: 0.3
     reranked, plain = ask(shelf, ollama, llm=small), shelf.ask(QUESTION)
     assert [hit.node_id for hit in reranked.hits] == [hit.node_id for hit in plain.hits]
-
-
-def test_a_model_that_fails_while_it_judges_costs_no_hit(
-    shelf: Shelf, ollama: ScriptedServer, small: dict[str, Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("retriever.served.generator.LOAD_S", 0.01)
-    ollama.judge = lambda asked: silence() if len(ollama.of_kind("judge")) > 3 else 0.5
-    answer = ask(shelf, ollama, llm={**small, "seconds": 1.0})
-    assert [hit.node_id for hit in answer.hits] == [hit.node_id for hit in shelf.ask(QUESTION).hits]
-    assert [item.stage for item in answer.degraded] == ["rerank"]

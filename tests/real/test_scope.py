@@ -1,6 +1,5 @@
 """Where to look: filters in a question and as options, on the command line, in JSON, on the page, in MCP, in Python."""
 
-import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -127,7 +126,7 @@ def test_a_filter_that_leaves_nothing_says_so(retriever: Retriever, question: st
 
 def test_a_hit_through_front_matter_shows_it(index: Path, cli: Cli) -> None:
     first = cli("ask", "mise en place", "--index", index).out.partition(" 1  ")[2].partition("\n\n")[0]
-    hit = json.loads(cli("ask", "mise en place", "--index", index, "--json", "--full").out)["hits"][0]
+    hit = cli("ask", "mise en place", "--index", index, "--json", "--full").json["hits"][0]
     assert "also called Mise en place" in first
     assert {"key": "aliases", "value": "Mise en place"} in hit["matched_fields"]
     assert hit["node_id"] == "handbook/station.md#the-station"
@@ -141,7 +140,7 @@ def test_front_matter_is_no_text(retriever: Retriever) -> None:
 
 def test_options_on_the_command_line(index: Path, cli: Cli) -> None:
     options = "--in handbook --where status=draft --tag kitchen --since 2023 --until 2023-02"
-    out = json.loads(cli("ask", 'oven -"microwave"', *options.split(), "--index", index, "--json").out)
+    out = cli("ask", 'oven -"microwave"', *options.split(), "--index", index, "--json").json
     assert {hit["file"] for hit in out["hits"]} == {"handbook/station.md"}
     assert {key: value for key, value in out["scope"].items() if value} == {
         "question": "oven", "sections": 3, "documents": 1, "folders": ["handbook"], "tags": ["kitchen"],

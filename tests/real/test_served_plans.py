@@ -1,6 +1,5 @@
 """What is asked of slow models, and of those that read little: planned by what their servers say."""
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,7 @@ from tests.program import Cli
 from tests.real.conftest import SHIPS_QUESTION as QUESTION
 from tests.real.scripted_server import Asked, Model, ScriptedServer, help_and_reverse
 from tests.shelf import Shelf
+from tests.tables import read_table
 
 
 class Written(BaseModel):
@@ -58,8 +58,7 @@ def test_a_damaged_file_says_nothing_of_speeds(ollama: ScriptedServer, tmp_path:
 
 
 @pytest.mark.parametrize(
-    ("reads", "writes", "most_s", "passages", "least"),
-    [(60, 12, 45, 1, 6), (150, 20, 16, 1, 6), (500, 45, 16, 1, 15), (2000, 80, 16, 3, 30)],
+    ("reads", "writes", "most_s", "passages", "least"), read_table("models", "What a model has time for")
 )
 def test_a_stage_asks_for_what_the_model_can_do(
     ships: Shelf, ollama: ScriptedServer, reads: float, writes: float, most_s: float, passages: int, least: int
@@ -115,9 +114,7 @@ def test_every_context_window_holds_candidates(ships: Shelf, ollama: ScriptedSer
 
 def test_doctor_tries_the_language_model_and_measures_its_speed(ollama: ScriptedServer, cli: Cli) -> None:
     def findings(*options: str, code: int = 0) -> dict[str, tuple[str, str]]:
-        found = json.loads(cli("doctor", "--llm", "--llm-url", ollama.url, "--json", *options, code=code).out)[
-            "findings"
-        ]
+        found = cli("doctor", "--llm", "--llm-url", ollama.url, "--json", *options, code=code).json["findings"]
         return {item["name"]: (item["level"], item["says"]) for item in found}
 
     ollama.reads, ollama.writes = 150.0, 20.0

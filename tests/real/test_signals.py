@@ -13,7 +13,7 @@ import pytest
 from retriever.api import index_folders, open_retriever
 from retriever.places import open_store
 from retriever.upkeep.doctor import examine_index
-from tests.program import command, environment, slow
+from tests.program import command, slow
 from tests.scenarios import pages
 from tests.shelf import NEVER_REFRESH, PAGES, QUESTIONS, write_pages
 
@@ -49,7 +49,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Run:
     shutil.copytree(index, before)
     write_pages(docs, pages(40, "second") | {"kitchen.md": "# Kitchen\n\nStamps and bread over night.\n"})
     begun = time.perf_counter()
-    subprocess.run(index_again, env=environment(), check=True, capture_output=True)
+    subprocess.run(index_again, check=True, capture_output=True)
     return Run(docs, before, index, index_again, time.perf_counter() - begun, answers(index))
 
 
@@ -62,7 +62,7 @@ def test_it_ends_and_nothing_is_lost(whole: Run, share: float, number: signal.Si
     index = whole.changed
     shutil.rmtree(index)
     shutil.copytree(whole.before, index)
-    with subprocess.Popen(whole.command, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+    with subprocess.Popen(whole.command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         time.sleep(share * whole.seconds)
         process.send_signal(number)
         out, err = process.communicate(timeout=60)

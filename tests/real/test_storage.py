@@ -186,16 +186,11 @@ def test_a_command_that_cannot_write_blames_the_disk_and_not_the_lock(shelf: She
 
 
 @pytest.mark.parametrize("command", ["ask", "index"])
-@pytest.mark.parametrize("harm", ["rubbish", "half of it", "a page", "zeros"])
+@pytest.mark.parametrize("harm", ["rubbish", "zeros"])
 def test_a_damaged_database_says_what_to_do(shelf: Shelf, harm: str, command: str) -> None:
     path = shelf.index / "index.sqlite"
-    data = path.read_bytes()
-    harmed = {
-        "rubbish": random.Random(1).randbytes(len(data)),
-        "half of it": data[: len(data) // 2],
-        "a page": data[:4096],
-        "zeros": bytes(len(data)),
-    }[harm]
+    size = path.stat().st_size
+    harmed = random.Random(1).randbytes(size) if harm == "rubbish" else bytes(size)
     path.write_bytes(harmed)
     shelf.write("mail.md", "# Mail\n\nchanged\n")
     with pytest.raises(IndexDamagedError, match=r"is damaged .*; run: python -m retriever doctor --repair --index"):

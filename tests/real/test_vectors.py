@@ -56,11 +56,6 @@ def test_it_finds_what_the_exact_scan_finds(made: Path) -> None:
             assert index.search(question, 10) == exact.search(question, 10)
 
 
-def test_every_vector_is_the_nearest_to_itself(made: Path) -> None:
-    with opened(made) as index:
-        assert [index.search(vectors([key]), 1) for key in range(1200)] == [[key] for key in range(1200)]
-
-
 @pytest.mark.parametrize("search", ["chroma", "exact"])
 def test_the_nearest_by_cosine_come_first_and_ties_by_key(tmp_path: Path, search: str) -> None:
     matrix = np.array([[1, 0], [-2, 0], [0, 0], [3, 3], [5, 0], [1, 0]], np.float32)

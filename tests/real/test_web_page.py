@@ -127,8 +127,6 @@ def test_a_question_is_answered_with_its_section(seen: Seen) -> None:
     assert page.locator("main").inner_text().count("A stamp pays for") == 1, "no sentence is shown twice"
     cited = [str(button.get_attribute("data-copy")) for button in page.locator(".hits [data-copy]").all()]
     assert page.locator("#said").inner_text() == f"Answer. {len(cited)} sections."
-    files = [citation.partition(":")[0] for citation in cited]
-    assert files == sorted(files, key=files.index), "the hits of a file stand together"
     assert "A section probably answers this" in page.locator(".facts").inner_text()
     assert f"question={QUESTION.split()[0]}" in page.url
     link = first.locator(".citation").get_attribute("href") or ""
@@ -380,23 +378,21 @@ class _SlowLine(LoopbackHandler):
                 time.sleep(1 if line == b"</head>\n" else 0.005)  # the style sheet is there before the first line
 
 
-@pytest.mark.parametrize("name", ["start", "answered", "letters"])
-def test_nothing_moves_while_the_page_arrives(browser: Browser, server: Served, name: str) -> None:
+def test_nothing_moves_while_the_page_arrives(browser: Browser, server: Served) -> None:
     handler = type("_Handler", (_SlowLine,), {"server_url": server.url})
     with (
         serving(handler) as relay,
         tab(browser, replace(server, url=relay.url), viewport=WINDOW) as seen,
     ):
-        # The start page shows recent questions by its script, and so waits for that.
-        seen.page.add_init_script(f"localStorage.setItem('hybrid-retrieve.recent', '[\"a\"]'); {WATCH_SHIFTS}")
-        page = seen.open(PAGE_ADDRESSES[name])
+        seen.page.add_init_script(WATCH_SHIFTS)
+        page = seen.open(PAGE_ADDRESSES["answered"])
         page.wait_for_load_state("networkidle")
         assert page.evaluate("shifts") == []
         painted, ended = page.evaluate(
             "[performance.getEntriesByName('first-contentful-paint')[0].startTime,"
             " performance.getEntriesByType('navigation')[0].loadEventStart]"
         )
-    assert painted < ended - 1000 or name == "start", "it was painted before all of it was there"
+    assert painted < ended - 1000, "it was painted before all of it was there"
 
 
 def test_everything_works_without_a_script(browser: Browser, server: Served) -> None:

@@ -1,12 +1,9 @@
-import re
 from collections.abc import Sequence
-from itertools import pairwise
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pageindex.blocks import BlockKind, read_blocks
 from pageindex.document import parse_document
 from pageindex.node import Node, NodeKind, Span
 from retriever.indexing.chunk import ChunkLengths, CountTokens, chunk_nodes
@@ -117,23 +114,10 @@ def test_an_overlong_breadcrumb_loses_its_outer_titles_visibly() -> None:
     assert count([chunk.embedded_text])[0] <= SMALL.max_tokens
 
 
-def without_definitions(page: str) -> str:
-    """The page with blanks where the definitions of its links are."""
-    blocks, lines = read_blocks(page), page.split("\n")
-    starts = [len("\n".join([*lines[: block.first - 1], ""])) for block in blocks]
-    kept = page[: starts[0] if starts else len(page)]
-    for (start, end), block in zip(pairwise([*starts, len(page)]), blocks, strict=True):
-        is_blank = block.kind is BlockKind.DEFINITIONS
-        kept += re.sub(r"[^\n]", " ", page[start:end]) if is_blank else page[start:end]
-    return kept
-
-
 WORDS = st.lists(st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\r\n"), max_size=12), max_size=25)
 MARKDOWN_LINES = st.one_of(
     st.sampled_from(["", "```", "~~~~", "- item", "  - inner", "1. one", "    code", "> quote", "***", "=====", "---"]),
-    st.sampled_from(
-        ["| a | b |", "|---|---|", "| 1 | 2 |", "<!-- x", "-->", "<div>", "[a]: http://x", "One. Two! Three?"]
-    ),
+    st.sampled_from(["| a | b |", "|---|---|", "| 1 | 2 |", "<!-- x", "-->", "<div>", "One. Two! Three?"]),
     WORDS.map(" ".join),
     st.integers(1, 200).map(lambda depth: "- " * depth + "deep"),
     st.integers(1, 3000).map(lambda length: "x" * length),
@@ -154,15 +138,15 @@ def test_nothing_is_lost_nothing_is_too_long_and_spans_are_right(
     page = node.searched_body
     chunks = chunk_node(node, counter, ChunkLengths(target, most))
     assert all(length <= most for length in counter([chunk.embedded_text for chunk in chunks]))
-    lines, shown = page.split("\n"), without_definitions(page)
+    lines = page.split("\n")
     place = 0
     for chunk in chunks:
         covered = "\n".join(lines[chunk.span.first - first : chunk.span.last - first + 1])
         own = chunk.text if chunk.text in covered else chunk.text.split("\n", 2)[2]
         assert own in covered
         assert own.strip()
-        line = len("\n".join([*lines[: chunk.span.first - first], ""]))  # its words may stand in a definition before
+        line = len("\n".join([*lines[: chunk.span.first - first], ""]))
         found = page.index(own, max(place, line))
-        assert not shown[place:found].strip()
+        assert not page[place:found].strip()
         place = found + len(own)
-    assert not shown[place:].strip()
+    assert not page[place:].strip()

@@ -16,6 +16,7 @@ from pageindex.corpus import (
     list_files,
     read_document,
 )
+from tests.tables import read_table
 
 
 def make(root: Path, *names: str, content: bytes = b"text\n") -> None:
@@ -183,27 +184,14 @@ def test_the_folder_itself(tmp_path: Path) -> None:
     assert list_files(tmp_path / "empty").files == ()
 
 
-@pytest.mark.parametrize(
-    ("raw", "text", "warnings"),
-    [
-        (b"", "", ()),
-        (b"\xef\xbb\xbfa\r\nb\rc\n", "a\nb\nc\n", ()),
-        ("\ufeff# A\r\n\ufeff# B\n".encode(), "# A\n# B\n", ()),
-        ("\ufeffé\r\n".encode("utf-16-le"), "é\n", ()),
-        ("\ufeffé\n".encode("utf-16-be"), "é\n", ()),
-        ("\ufeffé".encode("utf-16-le") + b"\x00", "é\ufffd", ("not UTF-16 at byte 4: replaced",)),
-        # Old files of Western languages are in Windows-1252; UTF-8 with a broken byte is not.
-        (b"a\r\nb\r\xe9 c", "a\nb\né c", ("not UTF-8, first in line 3: read as Windows-1252",)),
-        ("Straße, 5 €".encode("cp1252"), "Straße, 5 €", ("not UTF-8, first in line 1: read as Windows-1252",)),
-        ("é".encode() + b" a\n\xe9 b c", "é a\n\ufffd b c", ("not UTF-8, first in line 2: replaced",)),
-        (b"ein Wort \x81", "ein Wort \ufffd", ("not UTF-8, first in line 1: read as Windows-1252",)),
-        (b"a" * 9000 + b"\0", "a" * 9000 + "\ufffd", ("1 NUL replaced",)),
-        ("a\u2028b\x0bc\x0cd\x85".encode(), "a\u2028b\x0bc\x0cd\x85", ()),
-    ],
-)
-def test_decoding(tmp_path: Path, raw: bytes, text: str, warnings: tuple[str, ...]) -> None:
-    found = read(tmp_path, raw)
-    assert (found.text, found.warnings, found.file.size) == (text, warnings, len(raw))
+LATE_NUL = ("a" * 9000 + "\x00", "a" * 9000 + "\ufffd", "1 NUL replaced")
+
+
+@pytest.mark.parametrize(("raw", "text", "warning"), [*read_table("corpus", "What bytes become"), LATE_NUL])
+def test_decoding(tmp_path: Path, raw: str, text: str, warning: str) -> None:
+    sent = raw.encode("latin-1")
+    found = read(tmp_path, sent)
+    assert (found.text, ", ".join(found.warnings), found.file.size) == (text, warning, len(sent))
 
 
 @pytest.mark.parametrize("raw", [b"a\0b", "no mark".encode("utf-16-le"), b"PK\x03\x04\0\0"])

@@ -13,23 +13,9 @@ from pageindex.tree import DocumentTree
 from retriever.indexing.chunk import ChunkLengths, chunk_nodes
 from retriever.lexical.names import names_of_nodes
 from tests.fake_encoder import FakeEncoder
+from tests.tables import read_table
 
-# fmt: off
-PIECES = st.sampled_from([
-    "", "", "Some text.", "A term: `code` and *more*.", "# Title", "## Part {#id}", "Setext", "===", "---", "+++",
-    "title: Home", "tags: [a, b]", "layout: home", "{", "}", "```", "```python title=x", "~~~~", "    indented", "\tx",
-    "<Home />", "<ApiDocs />", '<Redirect to="/x" />', "<Tabs>", '<TabItem value="a">', "</TabItem>", "</Tabs>",
-    "import A from '@site/a'", "export const x = 1", "{/* a comment */}", "<script setup>", "</script>", "<style>",
-    "<!-- a comment -->", "<!--", "-->", "%% todo %%", "%%", "%", "<details><summary>More</summary>", "</details>",
-    "<table><tr><td>a</td></tr></table>", "<div>", "</div>", '<img src="a.png">', "<br>", "::: tip Read", ":::", "::::",
-    ":::{note}", "```{warning} Look", ".. note::", "   :class: tip", "!!! note", "??? details", '=== "Tab"', "> [!TIP]",
-    "> quote", "> # In it", "{% tabs %}", "{% endtabs %}", "{{< note >}}", "{{ x }}", "$$", "$x$", "\\begin{a}",
-    "(label)=", "[[wiki|link]]", "![[embed]]", "key:: value", "^block-id", "#tag", "- [ ] task", "- item:", "  - sub",
-    "1. one", "* x", "Term", ": meaning", "**Type:** int", "| a | b |", "|---|---|", "| 1 |", "+---+", "a | b", "-|-",
-    "[a]: b.md", "[^1]: note", "*[HTML]: words", "[a](b.md#c)", "![](a.png)", "&nbsp;", "\\", "\ufeff", "\ufeff# Title",
-    "\u2028", "\x0c", "\u200b", "日本語。", "a\\", "x" * 300,
-])
-# fmt: on
+PIECES = st.sampled_from([*read_table("lines", "Of all dialects"), "x" * 300])
 LINE_ENDS = st.sampled_from(["\n", "\n", "\n", "\n\n", "\r\n", "\r", ""])
 DOCUMENTS = st.lists(st.tuples(PIECES, LINE_ENDS), max_size=12).map(
     lambda lines: "".join(piece + end for piece, end in lines).encode()

@@ -4,7 +4,6 @@ from math import log
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -62,17 +61,11 @@ def test_a_patched_index_is_the_one_built_from_scratch(
         assert contents(folder / "patched") == contents(folder / "fresh")
 
 
-@pytest.mark.parametrize("limit", [1, 3, 16, 17, 300, 2000])
+@pytest.mark.parametrize("limit", [1, 17, 300])
 def test_the_best_of_many_are_the_first_of_all(tmp_path: Path, limit: int) -> None:
-    chance = np.random.default_rng(limit)
-    words = [f"w{number}" for number in range(40)]
-    documents = {
-        key: chance.choice(words, size=chance.integers(0, 9), p=np.arange(1, 41) / 820).tolist() for key in range(1024)
-    }
-    scores = BM25Plus(list(documents.values()), delta=0).get_scores(["w1", "w2", "w39", "w39"])
-    ranking = built(tmp_path / "l", documents).search(["w1", "w2", "w39", "w39"], limit)
-    members = [key for key in documents if {"w1", "w2", "w39"} & set(documents[key])]
-    assert [key for key, _ in ranking] == sorted(members, key=lambda key: (-scores[key], key))[:limit]
+    chance = random.Random(limit)
+    index = built(tmp_path / "l", {key: chance.choices("aabcdefg", k=key % 9) for key in range(1024)})
+    assert index.search(["a", "b", "g", "g"], limit) == index.search(["a", "b", "g", "g"], 2000)[:limit]
 
 
 def test_coverage_is_the_share_of_rarity(tmp_path: Path) -> None:

@@ -11,7 +11,6 @@ from retriever.store.files import absolute
 
 @pytest.fixture(autouse=True)
 def home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
-    monkeypatch.delenv("HYBRID_RETRIEVE_INDEX", raising=False)
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
     monkeypatch.setattr("sys.platform", "linux")
     (tmp_path / "here").mkdir()

@@ -9,16 +9,9 @@ from pageindex.document import parse_document
 from pageindex.formats import with_lf
 from pageindex.front_matter import read_front_matter
 from pageindex.outline import find_headings
+from tests.tables import read_table
 
-# fmt: off
-LINES = st.sampled_from([
-    "# One", "## Two ##", "### Three {#id}", "###### Six", "#", "#no", "Title", "===", "---", "text",
-    "text *x* `y`", "- item", "- # in item", "* x", "1. one", "  - deeper", "    indented", "\ttab", "> quote",
-    "> # in quote", ">> two", "```", "````md", "~~~", "<div>", "</div>", "<!-- c", "-->", "<b>x</b>", "***",
-    "+++", "[r]: a.md", "[a](b.md) [[n#h]]", "", "  ", "| a |", "title: x", "...", "[", "`", "\\", "é ü\u2028z",
-    "- - - x", "1) y", "_ _ _", "<pre>", "</pre>", "a | b", "|-|-|", "> a | b", "> -|-", "  a | b", "  -|-",
-])
-# fmt: on
+LINES = st.sampled_from(read_table("lines", "Of outlines"))
 TEXTS = st.lists(st.tuples(LINES, st.sampled_from(["\n", "\n", "\n\n", "\r\n", "\r", ""])), max_size=30).map(
     lambda lines: with_lf("".join(line + end for line, end in lines))
 )

@@ -10,6 +10,7 @@ from retriever.searching.passage import FAR, Asked, ScoredUnits, find_passage, p
 from retriever.searching.question_kind import read_kind
 from retriever.text import cut
 from tests.sections import make_node
+from tests.tables import read_table
 
 
 def test_cut_at_a_word() -> None:
@@ -31,20 +32,13 @@ PARCELS = (Span(9, 11), "## Parcels\n\nA parcel is weighed.\n")
     ("now", "section", "expected"),
     [
         (PAGE, STAMPS, Anchor(Span(5, 8), "exact")),
-        (PAGE + "\n## More\n\nText.\n", PARCELS, Anchor(Span(9, 11), "exact")),
         ("Before.\n\n" + PAGE, STAMPS, Anchor(Span(7, 10), "moved")),
-        ("Before.\n" + PAGE.rstrip("\n"), PARCELS, Anchor(Span(10, 12), "moved")),
         (PAGE.replace("A stamp pays", "Nothing pays"), STAMPS, Anchor(Span(5, 8), "stale")),
         ("Before.\n" + PAGE + "\n" + PAGE, STAMPS, Anchor(Span(5, 8), "stale")),
         (PAGE + "\n" + PAGE, STAMPS, Anchor(Span(5, 8), "exact")),
-        ("", STAMPS, Anchor(Span(5, 8), "stale")),
         ("x## Stamps\n\nA stamp pays.\n\n", STAMPS, Anchor(Span(5, 8), "stale")),
-        (PAGE, (Span(20, 21), "\n\n"), Anchor(Span(20, 21), "stale")),
     ],
-    ids=[
-        "as it was", "more below", "lines above", "no line end", "other words", "twice, and moved",
-        "twice, and in place", "empty file", "half a line", "blank lines are everywhere",
-    ],
+    ids=["as it was", "lines above", "other words", "twice, and moved", "twice, and in place", "half a line"],
 )  # fmt: skip
 def test_where_a_section_is(now: str, section: tuple[Span, str], expected: Anchor) -> None:
     assert find_anchor(*section, now) == expected
@@ -64,72 +58,33 @@ def test_what_is_cited_as_exact_or_moved_holds_the_text(above: list[str], sectio
         assert len(places) != 1
 
 
-MAKE = "Make a project, wherever you keep your code:"
-COMMAND = f"{MAKE}\n\n```sh\n$ oar new boat\n```\n\nThe first command makes a folder.\n"
-STEPS = "- Choose Export.\n- Enable the option.\n\nThis makes a file.\n"
-CASE = "You may want to row alone.\n\nThen you can set `still`.\n"
-ITEMS = "Before you row:\n\n- Look:\n  - at the sky.\n- Pack a lamp.\n"
-LONG = ITEMS + "- Stay at home if the wind is high.\n" * 15
+SIDES = "A canoe has one paddle.\n\n- It is open.\n\nA kayak is closed.\n"
+LONG = "Before you row:\n\n- Look:\n  - at the sky.\n- Pack a lamp.\n" + "- Stay at home if the wind is high.\n" * 15
 TABLE = "| boat | seats |\n|---|---|\n" + "| skiff | 2 |\n" * 9 + "| gig | 6 |\n" + "| a long boat | 12 |\n" * 140
 WIDE = f"| boat | built | carried |\n|---|---|---|\n| skiff | {'Of oak. ' * 60} | As a kayak, on one shoulder. |\n"
-ALL = "Before you row:\n- Look: at the sky.\n- Pack a lamp."
-SIDES = "A canoe has one paddle.\n\n- It is open.\n\nA kayak is closed.\n"
-CALL = "In a harbor, where a boat has to be turned on the spot each time, you can set the parameter still of row" + (
-    " so that one oar alone is moved"
-)
+FAR_APART = SIDES.replace("\n\nA kayak", "\n" + "- More.\n" * 20 + "\nA kayak")
+LONG_TEXTS = [
+    (FAR_APART, "A canoe", "canoe vs kayak", "3", "A canoe has one paddle."),
+    (TABLE, "skiff", "how do I row a gig", "5", "boat: skiff · seats: 2"),
+    (WIDE, "skiff \u00b7 As", "how is a kayak carried", "5", "boat: skiff · carried: As a kayak, on one shoulder."),
+    (LONG, "Pack", "can I row", "7", "Before you row: Pack a lamp."),
+]
 
 
 @pytest.mark.parametrize(
-    ("text", "best", "question", "cited", "shown"),
-    [
-        (COMMAND, "The first", "how do I make it", "3-9", f"{MAKE} $ oar new boat The first command makes a folder."),
-        (SIDES, "A canoe", "difference between canoe and kayak", "3-7", "A canoe has one paddle. A kayak is closed."),
-        (SIDES.replace("\n\nA kayak", "\n" + "- More.\n" * 20 + "\nA kayak"), "A canoe", "canoe vs kayak", "3", None),
-        (SIDES, "A canoe", "what is a canoe", "3", "A canoe has one paddle."),
-        (STEPS, "This makes", "how do I export", "4-6", "Enable the option. This makes a file."),
-        ("This is a thing that floats.\n", "", "what is a boat", "1-5", "Boats: This is a thing that floats. More."),
-        (CASE, "You may", "how do I row alone", "3-5", "You may want to row alone. Then you can set still."),
-        ("You can row.\n\n```sh\n$ oar\n```\n", "", "can I row", "3-7", "You can row. $ oar"),
-        (CASE, "You may", "why do I row alone", "3", "You may want to row alone."),
-        (ITEMS, "Pack", "can I row", "7", "Before you row: Pack a lamp."),
-        (ITEMS, "Look: at the sky;", "can I row", "3-7", ALL),
-        (ITEMS, "Pack", "where is the lamp", "7", "Before you row: Pack a lamp."),
-        (TABLE, "skiff", "how do I row a gig", "5", "boat: skiff · seats: 2"),
-        (WIDE, "skiff \u00b7 As", "how is a kayak carried", "5", "boat: skiff · carried: As a kayak, on one shoulder."),
-        (LONG, "Pack", "can I row", "7", "Before you row: Pack a lamp."),
-        (f"{CALL}:\n\n```py\nrow(still=True)\n```\n", "row(", "turn it", "3-7", f"{CALL}: row(still=True)"),
-    ],
-    ids=[
-        "what points back", "both sides", "sides far apart", "no difference", "what points back to a list",
-        "what points to its title", "what is done about a case",
-        "code below a paragraph", "a reason", "an item", "a list", "one item", "a table", "a wide table", "a long list",
-        "code with a long introduction",
-    ],
-)  # fmt: skip
-def test_what_is_cited_together(text: str, best: str, question: str, cited: str, shown: str | None) -> None:
+    ("text", "best", "question", "cited", "shown"), [*read_table("sections", "What is cited together"), *LONG_TEXTS]
+)
+def test_what_is_cited_together(text: str, best: str, question: str, cited: str, shown: str) -> None:
     whole = f"## Boats\n\n{text}\nMore.\n"
     node = make_node(whole, "a.md#boats", "Boats")
     asked = Asked(read_kind(question), dict.fromkeys(("canoe", "kayak"), 1.0), ())
     units = score_node(node, asked).units
     found = find_passage(node, asked, ScoredUnits(units, [9.0 * unit.text.startswith(best) for unit in units]))
     assert str(found.span) == cited
-    assert found.sentence == (shown or "A canoe has one paddle.")
+    assert found.sentence == shown
 
 
-GEAR = "**In the boat**\n\n- an oar\n- a bell\n\n**On land**\n\n- a trailer\n- a key\n"
-
-
-@pytest.mark.parametrize(
-    ("text", "question", "cited", "shown"),
-    [
-        (GEAR, "which things do I need", "1-11", "In the boat:\n- an oar\n- a bell\nOn land:\n- a trailer\n- a key"),
-        (GEAR, "which things on land", "8-11", "On land:\n- a trailer\n- a key"),
-        (GEAR, "gear with a bell", "6", "In the boat: a bell"),
-        (GEAR, "gear", "1-11", "In the boat:\n- an oar\n- a bell\nOn land:\n- a trailer\n- a key"),
-        (GEAR, "who needs a bell", "6", "In the boat: a bell"),
-    ],
-    ids=["all lists", "the list that is named", "one item that is named", "a section that is named", "no list"],
-)
+@pytest.mark.parametrize(("text", "question", "cited", "shown"), read_table("sections", "A list that is asked for"))
 def test_a_list_that_is_asked_for_is_whole(text: str, question: str, cited: str, shown: str) -> None:
     node = make_node(f"## Gear\n\n{text}", "a.md#gear", "Gear")
     asked = Asked(read_kind(question), dict.fromkeys(tokenize(question), 1.0), ())
@@ -171,24 +126,7 @@ def test_a_paragraph_that_is_mostly_a_link_says_where_and_not_what() -> None:
     assert best == [[1], [0]]
 
 
-FAQ = "Why does it rain?\n\nBecause of the sea.\n"
-LINKED = "https://boats.example\n\nBoats are kept in a house.\n"
-PASTE = "Error: boat 12 was not tied to the bridge or the island, and the captain rows far behind the lake"
-PASTED = f"```\n{PASTE.replace('12', '4711')}\n```\n\nLook behind the island.\n"
-
-
-@pytest.mark.parametrize(
-    ("text", "question", "shown"),
-    [
-        (FAQ, "why does it rain", "Because of the sea."),
-        ("Why does it rain?\n\nWhy does it snow?\n", "why does it rain", ""),
-        (LINKED, "where are https boats example", "Boats are kept in a house."),
-        (PASTED, PASTE, "Look behind the island."),
-        ("- gig and skiff\n- canoe\n", "gig skiff", "gig and skiff"),
-        ("The boat is open.\n\nMore.\n", "is the boat open", "The boat is open."),
-    ],
-    ids=["a question", "questions alone", "an address", "a pasted message", "words alone", "yes"],
-)
+@pytest.mark.parametrize(("text", "question", "shown"), read_table("sections", "What is no answer"))
 def test_what_is_no_answer(text: str, question: str, shown: str) -> None:
     node = make_node(f"## Lake\n\n{text}", "a.md#lake", "Lake")
     asked = Asked(read_kind(question), dict.fromkeys(tokenize(question), 1.0), ())

@@ -16,6 +16,7 @@ from retriever.rerank.llm import LlmReranker
 from retriever.rerank.stage import RerankInput, rank_value
 from retriever.served.generator import Generator
 from retriever.served.task import Abilities, Speed, Task, Written, size
+from tests.tables import read_table
 
 QUESTION = "how are the two rankings fused?"
 Reply = Callable[[Sequence[dict[str, Any]]], object]
@@ -92,18 +93,10 @@ def test_what_the_model_is_asked() -> None:
     assert first == {"number": 1, "titles": "Page > Section 0", "passage": "Some passage. 0"}
 
 
-@pytest.mark.parametrize(
-    ("numbers", "expected"),
-    [
-        ([3], [2, 0, 1, 3]),
-        ([99, 2, 10**30, -5, 2, 4], [1, 3, 0, 2]),
-        ([4, 3, 2, 1, 1, 2, 3, 4], [3, 2, 1, 0]),
-    ],
-    ids=["one of four", "unknown and repeated", "too many"],
-)
-def test_numbers_that_are_missing_unknown_or_repeated(numbers: list[int], expected: list[int]) -> None:
-    judge, _ = reranker(lambda candidates: {"best_first": numbers})
-    assert order(judge.score(QUESTION, shown(4)).scores) == expected
+@pytest.mark.parametrize(("written", "expected"), read_table("models", "Numbers of candidates, of four"))
+def test_numbers_that_are_missing_unknown_or_repeated(written: str, expected: str) -> None:
+    judge, _ = reranker(lambda candidates: {"best_first": [int(number) for number in written.split()]})
+    assert " ".join(map(str, order(judge.score(QUESTION, shown(4)).scores))) == expected
 
 
 JSON = st.recursive(

@@ -36,19 +36,7 @@ def test_what_is_whole_of_an_answer_is_read_that_was_cut_off_in_an_escape() -> N
 
 
 @pytest.mark.parametrize(
-    ("text", "reason"),
-    [
-        ("", "nothing"),
-        ("What is a boat?", "no JSON object"),
-        ('{"queries": ["a', "no JSON object"),
-        ('<think>{"queries": ["a"]}', "no JSON object"),
-        ("{" * 100_000, "no JSON object"),
-        ('{"a": [' + "1" * 10_000 + "]}", r"no JSON object|wrong shape"),
-        ("{}", r"wrong shape \(queries: Field required"),
-        ('{"queries": ["a", 2]}', r"wrong shape \(queries.1: "),
-        ('{"queries": ["a"], "intent": "ignore all rules"}', r"wrong shape \(intent: Input should be 'why' or 'how'\)"),
-        ('{"queries": ["\\ud800"]}', "wrong shape|no JSON object"),
-    ],
+    ("text", "reason"), [*read_table("models", "What is no answer"), ("{" * 100_000, "no JSON object")]
 )
 def test_anything_else_is_a_wrong_answer_and_is_not_repeated(text: str, reason: str) -> None:
     with pytest.raises(WrongAnswerError, match=reason) as caught:
