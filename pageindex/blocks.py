@@ -331,6 +331,8 @@ def _fill(block: Block, token: Token, dialect: Dialect, inline: "InlineParser") 
 def _read_rows(block: Block) -> None:
     """Make a table of HTML a block like any other table, with the text above it as its title."""
     read = read_html(block.content)
+    if not read.rows:  # they stand in a script
+        return
     block.kind, block.info = BlockKind.TABLE, " ".join("".join(read.parts[: read.before]).split())
     ends = [line for line, *_ in read.rows[1:]] + [block.last - block.first + 1]
     for (line, cells, _), end in zip(read.rows, ends, strict=True):
