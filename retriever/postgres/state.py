@@ -73,7 +73,7 @@ class TableLexical(Bm25):
         found = np.frombuffer(block, POSTING)
         if not len(found):
             return np.empty(0, np.int64), np.empty(0)
-        idf = log((self._nodes + 1) / len(found))  # as rank_bm25 writes it
+        idf = log((self._nodes + 1) / len(found))  # as in `compute_weights`
         return found["key"], weigh_postings(idf, found["count"], found["length"], self._length / self._nodes)
 
 

@@ -15,7 +15,7 @@ from tests.program import PROJECT, run_python
 from tests.shelf import wait_until_trusted, write_pages
 
 HEAVY = (
-    "chromadb", "numpy", "networkx", "onnxruntime", "rank_bm25", "pydantic", "rich",
+    "chromadb", "numpy", "networkx", "onnxruntime", "pydantic", "rich",
     "tokenizers", "httpx", "jinja2",
 )  # fmt: skip
 DISTRIBUTIONS = {"markdown_it": "markdown-it-py", "Stemmer": "pystemmer", "yaml": "pyyaml"}

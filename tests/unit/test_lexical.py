@@ -7,7 +7,7 @@ from tempfile import TemporaryDirectory
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from rank_bm25 import BM25Plus  # noqa: TID253 - the definition that the scores are held to
+from rank_bm25 import BM25Plus  # the definition that the scores are held to
 
 from retriever.errors import SnapshotError
 from retriever.lexical.bm25 import LexicalIndex, build_lexical
