@@ -3,13 +3,14 @@
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from pageindex.blocks import BlockKind, count_lines
+from pageindex.blocks import count_lines
 from pageindex.dialects import NAMES
 from pageindex.document import find_holders, parse_document
 from pageindex.formats import NotTextError, decode
-from pageindex.node import Node
+from pageindex.node import Span
 from pageindex.summary import boilerplate
 from pageindex.tree import DocumentTree
+from pageindex.units import UnitKind
 from retriever.indexing.chunk import ChunkLengths, chunk_nodes
 from retriever.lexical.names import names_of_nodes
 from tests.fake_encoder import FakeEncoder
@@ -27,6 +28,7 @@ count = FakeEncoder().count_tokens
 @settings(max_examples=800)
 @given(RAW, st.sampled_from(NAMES))
 @example(b"\xff\xfe\x00", "commonmark")
+@example(b"<p>\n<script setup>\n<td>a</td>\n", "commonmark")
 @example(b"---\n" * 3, "commonmark")
 @example(b"\xff\xfe" + "# a\n".encode("utf-16-le") + b"\x00\xd8", "commonmark")
 def test_a_document_is_read_whole(raw: bytes, dialect: str) -> None:
@@ -48,19 +50,13 @@ def test_a_document_is_read_whole(raw: bytes, dialect: str) -> None:
     assert find_holders(document.nodes).keys() <= {node.id for node in nodes}
     assert 0 <= boilerplate(nodes) <= 1
     for node, chunks in zip(nodes, chunk_nodes(nodes, count, ChunkLengths(16, 32)), strict=True):
-        held = {line for chunk in chunks for line in range(chunk.span.first, chunk.span.last + 1)}
-        assert lines_with_text(node) <= held
+        held = {line for chunk in chunks for line in lines_of(chunk.span)}
+        pieces = [unit.span for unit in node.units if unit.kind not in (UnitKind.LIST, UnitKind.FIELD)]
+        assert {line for span in pieces for line in lines_of(span)} <= held
         assert all(node.span and unit.span.first >= node.span.first for unit in node.units)
         assert all(node.span and unit.span.last <= node.span.last for unit in node.units)
         assert all(unit.text and "\n" not in unit.in_full for unit in node.units)
 
 
-def lines_with_text(node: Node) -> set[int]:
-    """Those that chunks hold: all but front matter, what no page shows, and the definitions of links."""
-    if node.span is None:
-        return set()
-    first, body = node.span.first + node.front_matter_lines, node.searched_body.split("\n")
-    kinds = dict.fromkeys(range(first, first + len(body)), BlockKind.OTHER)
-    for block in node.blocks:
-        kinds |= dict.fromkeys(range(block.first, first + len(body)), block.kind)
-    return {line for line, kind in kinds.items() if kind is not BlockKind.DEFINITIONS and body[line - first].strip()}
+def lines_of(span: Span) -> range:
+    return range(span.first, span.last + 1)
