@@ -20,6 +20,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -418,7 +419,8 @@ def read_document(file: SourceFile) -> DocumentText:
     """
     try:
         # Since it was listed, a link may have taken the place of a folder above it.
-        if os.path.realpath(file.absolute) != os.path.normpath(f"{os.path.realpath(file.root)}/{file.path}"):
+        above = accumulate(file.path.split("/")[:-1], "{}/{}".format)
+        if any(os.path.islink(f"{file.root}/{folder}") for folder in above):  # noqa: PTH114 - as in `find_repository`
             raise UnreadableDocumentError(file.path, "reached through a link")
         raw, seen = _read(file.absolute, MAX_FILE_BYTES, follow_link=False)
         text, warnings = decode(raw)

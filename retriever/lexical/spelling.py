@@ -41,7 +41,8 @@ class Spellings:
 
     def holds(self, word: str) -> bool:
         """Return whether a section holds the word (in lower case), with these accents or with others."""
-        return self._postings.find(word) is not None or self._postings.find(remove_accents(word)) is not None
+        forms = (word,) if word.isascii() else (word, remove_accents(word))
+        return any(self._postings.find(form) is not None for form in forms)
 
     def look_up(self, words: Iterable[str]) -> None:
         """Prepare to be asked which of these words the documents hold."""
@@ -50,7 +51,7 @@ class Spellings:
         """Return whether a term of a question may be a typo of one of the words, or another form of one."""
         if not may_be_typo(term):
             return False
-        is_form = any(self.holds(term[:letters]) for letters in range(SHORTEST_STEM, len(term) + 1))
+        is_form = any(term.startswith(word) for word, _ in self._find(term[:SHORTEST_STEM]))
         return is_form or any(typo_cost(term, other) < inf for other, _ in self._find_near(term))
 
     def nearest(self, word: str) -> str:
@@ -131,6 +132,8 @@ def typo_cost(wrote: str, meant: str) -> float:
     >>> typo_cost("pakage", "package"), typo_cost("dyas", "days"), typo_cost("wacation", "vacation")
     (1.0, 0.7, inf)
     """
+    if meant[:1] not in wrote[:2]:
+        return inf
     first = _count_alike(wrote, meant)
     last = _count_alike(wrote[: first - len(wrote) - 1 : -1], meant[: first - len(meant) - 1 : -1])
     rest, other = wrote[first : len(wrote) - last], meant[first : len(meant) - last]

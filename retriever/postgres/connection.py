@@ -81,7 +81,7 @@ def read_url(text: str) -> DatabaseUrl:
 # Statements.
 
 CONNECT_S = 10
-TABLES_FORMAT = 12  # rises with INDEX_FORMAT, and when tables.sql or the rights change
+TABLES_FORMAT = 13  # rises with INDEX_FORMAT, and when tables.sql or the rights change
 # The writer holds it: `index` for as long as it runs, workers for a transaction. It ends with its connection.
 LOCK = "pg_advisory{}_lock(CAST(CAST('documents' AS regclass) AS bigint))"
 # To compile a statement takes longer than any of ours does. Each reads a few rows, which are in memory or on a disk

@@ -1,6 +1,5 @@
 """Copies: versions of a page, backups, what a program that syncs left behind. One of them is a hit, for all."""
 
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
@@ -21,13 +20,10 @@ def join_copies(view: View, fused: Sequence[Candidate]) -> tuple[Candidate, ...]
         view: the index.
         fused: best first.
     """
-    headings = {item.node_id: item.node_id.partition("#")[2].rpartition("/")[2].partition("~")[0] for item in fused}
-    times = Counter(headings.values())
-    alike = [node_id for node_id, heading in headings.items() if times[heading] > 1]  # other texts need not be read
-    texts = {node.id: node.body for node in reading.nodes(view.connection, alike)} if alike else {}
-    groups: dict[str, list[Candidate]] = {}
+    hashes = reading.body_hashes(view.connection, [item.node_id for item in fused])
+    groups: dict[bytes | str, list[Candidate]] = {}
     for item in fused:
-        groups.setdefault(" ".join(texts.get(item.node_id, "").split()) or item.node_id, []).append(item)
+        groups.setdefault(hashes.get(item.node_id, item.node_id), []).append(item)
     return tuple(choose_copy(group) if len(group) > 1 else group[0] for group in groups.values())
 
 

@@ -1,7 +1,6 @@
 """Rankings: chunks become sections, and several rankings one. Pure: values in, values out."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from math import log2
 
 from retriever.types import Candidate, Evidence, Ranked, Ranking
@@ -55,13 +54,10 @@ def rank_by_two_chunks(hits: Iterable[Ranked]) -> tuple[Ranked, ...]:
             second.setdefault(hit.node_id, hit.score)
         else:
             best[hit.node_id] = hit
-    return sort_ranked(
-        replace(
-            hit,
-            score=(1 - SECOND_SHARE) * hit.score + SECOND_SHARE * second.get(hit.node_id, NO_SECOND * hit.score),
-        )
-        for hit in best.values()
-    )
+    for node_id, hit in best.items():
+        score = (1 - SECOND_SHARE) * hit.score + SECOND_SHARE * second.get(node_id, NO_SECOND * hit.score)
+        best[node_id] = Ranked(node_id, score, matched=hit.matched)
+    return sort_ranked(best.values())
 
 
 def rank_by_distance_and_rank(hits: Iterable[Ranked]) -> tuple[Ranked, ...]:

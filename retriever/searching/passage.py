@@ -349,11 +349,11 @@ def prefer_answers(scored: ScoredUnits, node: Node, asked: Asked) -> ScoredUnits
     titles = "\n".join((*node.breadcrumb, node.title))
     silent = [says_nothing(unit, asked) for unit in scored.units]
     scores = list(scored.scores)
-    held = [bool(measure_words(f"{titles}\n{unit.in_full}", asked)) for unit in scored.units]
     for best in scored.best(1):
-        is_narrow = (asked.is_follow_up or silent[best]) and any(held)
+        is_narrow = asked.is_follow_up or silent[best]
+        held = [is_narrow and measure_words(f"{titles}\n{unit.in_full}", asked) > 0 for unit in scored.units]
         for place in range(len(scores)):
-            scores[place] -= 2 * FAR if is_narrow and not held[place] else FAR * silent[place]
+            scores[place] -= 2 * FAR if any(held) and not held[place] else FAR * silent[place]
         if silent[best] and scored.units[best].kind in _WIDENED and not all(silent[best + 1 : best + 2]):
             scores[best + 1] = scored.scores[best]
     return replace(scored, scores=scores)

@@ -7,7 +7,7 @@ stand side by side in some section as well; random words do not.
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cache
-from itertools import chain, islice, pairwise
+from itertools import chain, islice, pairwise, product
 from typing import TYPE_CHECKING
 
 from pageindex.node import Node
@@ -145,15 +145,8 @@ def measure_together(words: Sequence[Word], sections: Iterable[Node], languages:
 
 def _find_together(pairs: Collection[tuple[Word, Word]], terms: Sequence[str]) -> set[tuple[Word, Word]]:
     """Return the pairs of which some term of the second word follows one of the first."""
-    places: dict[str, list[int]] = {}
-    for place, term in enumerate(terms):
-        places.setdefault(term, []).append(place)
-    return {
-        (first, second)
-        for first, second in pairs
-        if {place + 1 for term in first for place in places.get(term, ())}
-        & {place for term in second for place in places.get(term, ())}
-    }
+    successive = {*pairwise(terms)}
+    return {pair for pair in pairs if not successive.isdisjoint(product(*pair))}
 
 
 def _count_letters(term: str) -> int:

@@ -272,6 +272,12 @@ def boilerplate(connection: Connection, node_ids: Iterable[str]) -> dict[str, fl
     return dict(select(connection, f"{query} AND node_id {GIVEN}", node_ids))
 
 
+def body_hashes(connection: Connection, node_ids: Iterable[str]) -> dict[str, bytes]:
+    """Map node ids to the hash of their text, which copies of it have too; those without text are left out."""
+    query = f"SELECT node_id, body_hash FROM nodes WHERE body_hash IS NOT NULL AND node_id {GIVEN}"
+    return dict(select(connection, query, node_ids))
+
+
 def nodes_named(connection: Connection, name: str, limit: int) -> list[tuple[str, int]]:
     """Return (id that a search shows, how many titles are above) of the nodes with a name, highest headings first.
 

@@ -44,13 +44,14 @@ CREATE TABLE nodes (
     breadcrumb TEXT NOT NULL,    -- JSON list of titles, outermost first
     first_line INTEGER,          -- null for a node without lines
     last_line INTEGER,
-    text TEXT NOT NULL,
     front_matter_lines INTEGER NOT NULL,
     anchor TEXT NOT NULL,
-    summary TEXT NOT NULL,
+    holder_id TEXT,              -- of a node without text of its own: the one that is shown in its place
+    body_hash BLOB,              -- of the body, spaces aside: copies have the same; null without one
+    summary TEXT NOT NULL,       -- from here on long: what stands behind long text in a row is slow to reach
+    text TEXT NOT NULL,
     shown_text TEXT,             -- `text` without comments, which are not searched; null where it has none
-    units BLOB NOT NULL,         -- what a person would point at, as `pack_units` in writing.py writes them
-    holder_id TEXT               -- of a node without text of its own: the one that is shown in its place
+    units BLOB NOT NULL          -- what a person would point at, as `pack_units` in writing.py writes them
 ) STRICT;
 CREATE INDEX nodes_of_document ON nodes (document_key, node_key, first_line);  -- which counts them without their texts
 

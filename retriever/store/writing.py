@@ -29,7 +29,7 @@ MAX_NODES, MAX_CHUNKS = 1 << NODE_BITS, 1 << CHUNK_BITS
 
 
 def text_hash(text: str) -> bytes:
-    """Return the 16 bytes that name a text's vector."""
+    """Return the 16 bytes that name a text: its vector, its copies."""
     return blake2b(text.encode("utf-8"), digest_size=16).digest()
 
 
@@ -104,7 +104,7 @@ def put_document(
 
 NODE_COLUMNS = (
     "node_id, kind, level, title, breadcrumb, first_line, last_line, text, front_matter_lines, anchor, summary,"
-    " shown_text, units"
+    " shown_text, units, body_hash"
 )
 
 
@@ -114,7 +114,8 @@ def describe_node(node: "Node") -> tuple[object, ...]:
     breadcrumb = json.dumps(node.breadcrumb, ensure_ascii=False)
     place = (node.id, node.kind.value, node.level, node.title, breadcrumb, first, last)
     texts = (node.text, node.front_matter_lines, node.anchor, node.summary, node.shown_text)
-    return (*place, *texts, pack_units(node.units))
+    words = " ".join(node.body.split())
+    return (*place, *texts, pack_units(node.units), text_hash(words) if words else None)
 
 
 def pack_units(units: "Sequence[Unit]") -> bytes:
