@@ -1,5 +1,6 @@
 """Reranking by a language model behind a real HTTP server: it can reorder, and nothing that goes wrong costs a hit."""
 
+import json
 from collections.abc import Callable
 from typing import Any
 
@@ -116,6 +117,18 @@ def test_a_small_model_judges_each_candidate_by_the_odds_of_yes(
     assert stage.note == "8 candidates, each by itself"
     assert len(ollama.of_kind("judge")) == 8
     assert ollama.asked == []
+
+
+def test_a_judge_reads_the_passage_then_the_question_then_the_task(
+    shelf: Shelf, ollama: ScriptedServer, small: dict[str, Any]
+) -> None:
+    ollama.judge = likely
+    ask(shelf, ollama, llm=small)
+    first, passage, question, last, task = ollama.of_kind("judge")[0].material.split("\n")
+    assert last == first.replace("<", "</"), "the task alone stands outside the data"
+    assert list(json.loads(passage)) == ["titles", "passage"]
+    assert json.loads(question) == {"question": QUESTION}
+    assert task.endswith("Write yes or no.")
 
 
 @pytest.mark.parametrize("silent", [None, status(400, {"error": "logprobs is not supported"})])
