@@ -167,9 +167,8 @@ class Generator:
         """
 
         def collect() -> tuple[Reply, RetrieverError | None]:
-            limits.has_begun = False
             with closing(self.server.stream(task, limits, with_schema=with_schema)) as events:
-                return self._collect(events, task, limits)
+                return self._collect(events, task)
 
         try:
             reply, cut = self.server.attempt(collect)
@@ -184,9 +183,7 @@ class Generator:
             raise TaskTooLongError(f"{self.name} read the first {window} tokens of the task alone: see llm.num_ctx")
         return reply.text.strip() or reply.thought, cut
 
-    def _collect(
-        self, events: Iterable[StreamEvent], task: Task[Any], limits: Limits
-    ) -> tuple[Reply, RetrieverError | None]:
+    def _collect(self, events: Iterable[StreamEvent], task: Task[Any]) -> tuple[Reply, RetrieverError | None]:
         """Return all of a stream, and why it is not whole; one that is late is cut off."""
         started, first, count = time.monotonic(), 0.0, 0
         reply, late = Reply(), None
@@ -195,12 +192,11 @@ class Generator:
                 reply.add(event)
                 if event.text or event.thought:
                     first = first or time.monotonic() - started
-                    limits.has_begun = True
                     count += 1  # nearly always, an event is a token
                 if event.text and task.on_text is not None:
                     task.on_text(reply.text)
         except OverdueError as error:
-            if not limits.has_begun:
+            if not first:
                 raise
             late = error
         if reply.measured is None and self._loaded_until:  # else the model may have been loaded first

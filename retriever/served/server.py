@@ -49,7 +49,6 @@ from retriever.settings.schema import LlmSettings
 KEEP_ALIVE_S = (
     600  # that Ollama keeps a model loaded after a question: as long as one goes on asking, twice its default
 )
-IDLE_S = 10.0  # the longest silence in the middle of an answer: slow models write a word a second
 USUAL_WINDOW = 4096  # tokens, where nobody says: what LM Studio and older versions of Ollama load by default
 PAUSES_S = (0.3,)  # before the second try for which somebody waits
 ODDS = 10  # words that a server is asked for, with how likely they are
@@ -164,7 +163,7 @@ class ModelServer:
         """Return the limits of a request that may take these seconds from now; with None, of a quick look."""
         if seconds is None:  # a server that needs longer to say what it has is not healthy
             seconds = 1.0 if is_this_machine(self.url) else 5.0
-        return Limits(time.monotonic() + seconds, IDLE_S)
+        return Limits(time.monotonic() + seconds)
 
     @property
     def is_gpt_oss(self) -> bool:

@@ -8,7 +8,7 @@ Whatever goes wrong is a ServedError:
     ServedError
     ├── UnreachableError    no connection
     ├── BrokenError         the connection broke before the answer was complete
-    ├── OverdueError        the answer was not complete in time, or nothing came for too long
+    ├── OverdueError        the answer was not complete in time
     ├── RefusedError        the server says no
     └── StrangeAnswerError  what came is no answer of this API
 """
@@ -48,7 +48,7 @@ class BrokenError(ServedError):
 
 
 class OverdueError(ServedError):
-    """The answer was not complete in time, or nothing came for longer than agreed."""
+    """The answer was not complete in time."""
 
 
 class RefusedError(ServedError):
@@ -64,14 +64,11 @@ class StrangeAnswerError(ServedError):
     """The answer is not one of the API that was asked."""
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Limits:
     """How long is waited for an answer, in all tries together."""
 
     end: float  # when the answer must be complete, by time.monotonic()
-    idle_s: float  # the longest silence after the first data
-    # Whether the first data has come. Not the first bytes: llama.cpp sends its headers before it reads the prompt.
-    has_begun: bool = False
 
     def left(self) -> float:
         """Return the seconds until the answer must be complete, above 0; OverdueError."""
@@ -123,8 +120,7 @@ def _translate_errors(limits: Limits) -> Iterator[None]:
     try:
         yield
     except TimeoutError as error:
-        limits.left()
-        raise OverdueError(f"nothing came for {limits.idle_s:.3g} s") from error
+        raise OverdueError("not complete in time") from error
     except (OSError, HTTPException, ValueError) as error:
         limits.left()
         raise BrokenError(str(error)) from error
@@ -139,8 +135,7 @@ def _read_parts(response: HTTPResponse, sock: socket, limits: Limits) -> Iterato
             if received > MAX_BYTES:
                 raise StrangeAnswerError(f"more than {MAX_BYTES:,} bytes")
             yield part
-            # Before the first data, a model loads and reads: that silence may be as long as the whole time.
-            sock.settimeout(min(limits.left(), limits.idle_s) if limits.has_begun else limits.left())
+            sock.settimeout(limits.left())
         limits.left()  # what the deadline cut off may look complete
         if response.length:
             raise BrokenError(f"{response.length} bytes are missing")

@@ -440,11 +440,8 @@ def killed(handler: ModelHandler, asked: Asked, text: str = '{"queries": [') -> 
 
 
 @fault
-def silence(handler: ModelHandler, asked: Asked, begins: bool = False) -> None:
-    """Nothing ever comes, or nothing more."""
-    if begins:
-        handler.begin(asked)
-        handler.piece(asked, "{")
+def silence(handler: ModelHandler, asked: Asked) -> None:
+    """Nothing ever comes."""
     handler.script.ended.wait()
     handler.close_connection = True
 

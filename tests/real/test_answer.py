@@ -105,9 +105,8 @@ BAD: dict[str, object] = {
 
 @pytest.mark.parametrize("bad", BAD.values(), ids=BAD.keys())
 def test_a_model_that_writes_nothing_that_holds_is_replaced_by_the_documents(
-    shelf: Shelf, ollama: ScriptedServer, bad: object, monkeypatch: pytest.MonkeyPatch
+    shelf: Shelf, ollama: ScriptedServer, bad: object
 ) -> None:
-    monkeypatch.setattr("retriever.served.server.IDLE_S", 0.5)
     ollama.answer = lambda asked: bad
     SPEEDS.write(f"{ollama.url} llama3.2", Speed(5000.0, 1000.0))  # it is asked for a second's work
     found = ask(shelf, ollama, use_llm=True, hyde="never", llm={"seconds": 1.5})

@@ -154,14 +154,6 @@ def test_each_fault_has_its_error_and_is_tried_again_only_where_that_may_help(se
     assert len(served.script.asked) == tries
 
 
-def test_a_silence_in_the_middle_ends_before_the_total_time(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("retriever.served.server.IDLE_S", SECONDS)
-    served.script.once.append(silence(begins=True))
-    error = failure(served.open(seconds=600))
-    assert type(error) is LanguageModelTimeoutError
-    assert "nothing came for 0.3 s" in str(error)
-
-
 @pytest.mark.parametrize("faults", [[delayed(2 * SECONDS, "no")] * 2, [hang_up(), silence()]], ids=["wrong", "broken"])
 def test_all_tries_share_the_time(served: Served, faults: list[Fault], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("retriever.served.generator.LOAD_S", 0.01)

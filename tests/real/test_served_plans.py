@@ -80,21 +80,14 @@ def test_a_stage_asks_for_what_the_model_can_do(
 
 
 @pytest.mark.parametrize("kind", ["ollama", "openai"], ids=["headers late", "headers early"])
-def test_a_slow_model_finishes_whenever_its_headers_come(
-    ships: Shelf, ollama: ScriptedServer, kind: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """It is planned at 60 tokens a second read and 12 written, and runs 20 times as fast; so does its allowed silence.
-
-    The prompts take longer to read than the silence that is allowed after the first data.
-    """
+def test_a_slow_model_finishes_whenever_its_headers_come(ships: Shelf, ollama: ScriptedServer, kind: str) -> None:
+    """It is planned at 60 tokens a second read and 12 written, and runs 20 times as fast."""
     url = ollama.url if kind == "ollama" else ollama.v1
-    monkeypatch.setattr("retriever.served.server.IDLE_S", 0.25)
     SPEEDS.write(f"{url} llama3.2", Speed(60.0, 12.0))
     ollama.waits, ollama.reads, ollama.writes = True, 60.0 * 20, 12.0 * 20
     answer = ask(ships, ollama, url=url, model="llama3.2")
     assert answer.degraded == ()
     assert {hit.scale for hit in answer.hits} == {"reranked"}
-    assert max(asked.prompt_tokens for asked in ollama.asked) / ollama.reads > 0.25
 
 
 @pytest.mark.parametrize("profile", ["precision", "full"])
