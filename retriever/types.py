@@ -1,8 +1,8 @@
 """The values that the stages hand to one another, in the order of the flow."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from enum import StrEnum
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from pageindex.node import Span
 from retriever.query import Correction, ExpansionReport, FollowUp, SearchedScope
@@ -171,6 +171,11 @@ class Cited:
     citation_state: CitationState = "exact"
     cited_as: str = ""
     """How its file is cited: `file`, in an index of several folders with the name of its folder before it."""
+
+    @property
+    def place(self) -> dict[str, Any]:
+        """Its fields, for another value at the same place."""
+        return {item.name: getattr(self, item.name) for item in fields(Cited)}
 
     @property
     def cited_lines(self) -> Span:

@@ -132,17 +132,12 @@ def gather_sections(view: View, answer: Answer, access: FolderAccess) -> tuple[P
             spans = [chunks[node_id][place].span for place in order]
         sections.append(
             Piece(
-                node_id=node_id,
-                folder=hit.folder,
-                file=hit.file,
-                span=hit.span,
+                **hit.place,
                 titles=(*hit.breadcrumb, hit.title),
                 text=node.body,
                 rank=hit.rank,
                 chunk_spans=tuple(span.shift(down) for span in dict.fromkeys(spans)),
                 unit_spans=tuple(unit.span.shift(down) for unit in node.units if unit.kind is not UnitKind.LIST),
-                citation_state=hit.citation_state,
-                cited_as=hit.cited_as,
             )
         )
     return tuple(sections)
@@ -154,16 +149,11 @@ def list_properties(hit: Hit, file: Node, anchors: Anchors, document_key: int) -
         text = "\n".join(file.text.split("\n")[unit.span.first - 1 : unit.span.last])
         anchor = anchors.anchor(document_key, unit.span, text)
         yield Piece(
-            node_id=hit.node_id,
-            folder=hit.folder,
-            file=hit.file,
-            span=anchor.span,
+            **hit.place | {"span": anchor.span, "citation_state": anchor.state},
             titles=(file.title,),
             text=text,
             rank=hit.rank,
             chunk_spans=(anchor.span,),
-            citation_state=anchor.state,
-            cited_as=hit.cited_as,
             is_property=True,
         )
 

@@ -69,16 +69,7 @@ def check_sentence(
                 return DroppedSentence(text, f"the name {name} does not stand in {where}")
         if conflict := find_conflict(part, sentence, before, languages):
             return DroppedSentence(text, f"{where} does not say so: {conflict}")
-    return CitedSentence(
-        text,
-        block.text[place[0] : place[1]],
-        node_id=block.node_id,
-        folder=block.folder,
-        file=block.file,
-        span=span,
-        citation_state=block.citation_state,
-        cited_as=block.cited_as,
-    )
+    return CitedSentence(text, block.text[place[0] : place[1]], **block.place | {"span": span})
 
 
 def find_quote(quote: str, text: str) -> tuple[int, int] | None:
@@ -167,18 +158,7 @@ def choose_sentences(hits: Sequence[Hit], question: str = "") -> tuple[CitedSent
         text = hit.sentence
         if text not in ("", hit.title) and is_near and not repeats(text, [item.text for item in chosen]):
             held |= words
-            chosen.append(
-                CitedSentence(
-                    text,
-                    text,
-                    node_id=hit.node_id,
-                    folder=hit.folder,
-                    file=hit.file,
-                    span=hit.passage,
-                    citation_state=hit.citation_state,
-                    cited_as=hit.cited_as,
-                )
-            )
+            chosen.append(CitedSentence(text, text, **hit.place | {"span": hit.passage}))
     return tuple(chosen[:MAX_EXTRACTED])
 
 
