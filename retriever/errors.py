@@ -20,12 +20,9 @@ RetrieverError                  what went wrong, and what to do about it; the co
 ├── EncoderError                the embedding model cannot be loaded, reached or believed
 ├── LanguageModelError          the language model gave nothing that can be used
 │   ├── NoGeneratorError        its server is not running, or is not one that may be asked
-│   ├── NoModelError            the server has no such model, or one of another kind
 │   ├── LanguageModelTimeoutError  it took longer than was agreed
-│   ├── CutAnswerError          its answer ended in the middle
 │   ├── WrongAnswerError        it wrote something else than was asked for, twice
-│   ├── UnfitModelError         it was seen not to do well what a stage asks, which is left out
-│   └── TaskTooLongError        the task is longer than the model reads
+│   └── UnfitModelError         it was seen not to do well what a stage asks, which is left out
 ├── RerankerError               the cross-encoder cannot be loaded, reached or believed
 ├── ServingError                nothing can be served: the port is taken, or the address is not this machine's
 └── NotReadyError               the documents are still being indexed
@@ -226,16 +223,8 @@ class NoGeneratorError(LanguageModelError):
     """The server of the language model is not running, or is not one that may be asked."""
 
 
-class NoModelError(LanguageModelError):
-    """The server has no such model, or one of another kind."""
-
-
 class LanguageModelTimeoutError(LanguageModelError):
     """The language model took longer than was agreed."""
-
-
-class CutAnswerError(LanguageModelError):
-    """The language model's answer ended in the middle."""
 
 
 class WrongAnswerError(LanguageModelError):
@@ -244,10 +233,6 @@ class WrongAnswerError(LanguageModelError):
 
 class UnfitModelError(LanguageModelError):
     """The language model was seen not to do well what a stage asks: a choice, and no failure."""
-
-
-class TaskTooLongError(LanguageModelError):
-    """The task is longer than the model reads."""
 
 
 class RerankerError(RetrieverError):

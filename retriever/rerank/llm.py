@@ -17,7 +17,7 @@ from pydantic import BaseModel, Field, create_model
 from pydantic.config import JsonDict
 
 from retriever.display.phrases import pluralize
-from retriever.errors import RerankerError, TaskTooLongError, UnfitModelError, WrongAnswerError
+from retriever.errors import LanguageModelError, RerankerError, UnfitModelError, WrongAnswerError
 from retriever.rerank.stage import RerankInput, RerankOutput, rank_value
 from retriever.served.task import USUAL, Task, fence_lines, json_line, new_nonce, size
 from retriever.text import cut
@@ -132,7 +132,9 @@ class LlmReranker:
             if speed.seconds(size(_INSTRUCTIONS) + read, 8 + 3 * len(plan)) <= limit:
                 break
         if not planned:
-            raise TaskTooLongError("the context has no room for the candidates beside the question; raise llm.num_ctx")
+            raise LanguageModelError(
+                "the context has no room for the candidates beside the question; raise llm.num_ctx"
+            )
         material = fence_lines(list_lines(question, planned), nonce)
         task = Task(instructions, material, order_of(len(planned)), max_tokens, seconds=seconds, example=_EXAMPLE)
         order = generator.write(task)

@@ -13,10 +13,8 @@ from functools import cached_property
 from typing import Any
 
 from retriever.errors import (
-    CutAnswerError,
     LanguageModelError,
     RetrieverError,
-    TaskTooLongError,
     WrongAnswerError,
 )
 from retriever.served.server import KEEP_ALIVE_S, SERVERS, ModelInfo, ModelServer, StreamEvent
@@ -135,7 +133,7 @@ class Generator:
         if needed > self._prompt_tokens(window, task.max_tokens):
             has = f"and {self.name} reads {window:,} with its answer of up to {task.max_tokens:,}"
             how = "raise llm.num_ctx; llama-server gives each of its -np slots its share of -c"
-            raise TaskTooLongError(f"the prompt needs up to {needed:,} tokens, {has}: {how}")
+            raise LanguageModelError(f"the prompt needs up to {needed:,} tokens, {has}: {how}")
         # A third of what may be written is usual. A terminal shows this line, for the wait is long.
         read, speed = size(task.instructions + task.material), self.speed
         about = f", about {speed.seconds(read, task.max_tokens // 3):.0f} s" if speed else ""
@@ -180,7 +178,7 @@ class Generator:
             SPEEDS.write(self.identity, speed)
         window = self.look_up().window
         if (reply.prompt_tokens or 0) >= window:
-            raise TaskTooLongError(f"{self.name} read the first {window} tokens of the task alone: see llm.num_ctx")
+            raise LanguageModelError(f"{self.name} read the first {window} tokens of the task alone: see llm.num_ctx")
         return reply.text.strip() or reply.thought, cut
 
     def _collect(self, events: Iterable[StreamEvent], task: Task[Any]) -> tuple[Reply, RetrieverError | None]:
@@ -211,11 +209,11 @@ class Generator:
                 return None
             case "length" if whole.thought and not whole.text.strip():
                 what = f"{self.name} thought aloud until it was stopped, and wrote no answer"
-                return CutAnswerError(f"{what}: choose an llm.model that does not think, or thinks less")
+                return LanguageModelError(f"{what}: choose an llm.model that does not think, or thinks less")
             case "length":  # under a schema some models loop
                 return WrongAnswerError(f"{self.name} wrote until it was stopped, perhaps the same again and again")
         why = whole.reason or "no reason"
-        return CutAnswerError(f"{self.name} at {self.server.url} ended its answer in the middle ({why})")
+        return LanguageModelError(f"{self.name} at {self.server.url} ended its answer in the middle ({why})")
 
     def judge(self, instructions: str, materials: Sequence[str], seconds: float = math.inf) -> list[float]:
         """Return how likely the model says yes beside no to each material, 0 to 1, by the odds of its first word.

@@ -16,15 +16,12 @@ import numpy.typing as npt
 from pydantic import AliasChoices, AliasPath, BaseModel, Field, ValidationError
 
 from retriever.errors import (
-    CutAnswerError,
     EncoderError,
     LanguageModelError,
     LanguageModelTimeoutError,
     NoGeneratorError,
-    NoModelError,
     RerankerError,
     RetrieverError,
-    TaskTooLongError,
     UsageError,
     WrongAnswerError,
 )
@@ -324,19 +321,16 @@ class ModelServer:
                 what = f"{url} refuses the key" if self.key else f"{url} wants a key"
                 return NoGeneratorError, f"{what} ({said}): put it into the variable {KEYS[section]}"
             case RefusedError(status=404):
-                return NoModelError, f"{self.missing.format(section=section, model=self.model, url=url)} ({said})"
+                return LanguageModelError, f"{self.missing.format(section=section, model=self.model, url=url)} ({said})"
             case RefusedError(status=status) if 300 <= status < 400:
                 how = f"which is not followed: set {section}.url to that"
                 return NoGeneratorError, f"{url} sends on to another address, {how}"
             case RefusedError(status=status) if status in BUSY:
                 return NoGeneratorError, f"the {self.program} at {url} is busy ({said}): ask again later"
             case RefusedError(status=status):
-                kind = CutAnswerError if status < 0 else LanguageModelError
-                if "n_ctx" in said or ("context" in said and ("exceed" in said or "length" in said)):
-                    kind = TaskTooLongError
                 how = "; set encoder.max_tokens lower if a text is too long" if section == "encoder" else ""
-                return kind, f"the {self.program} at {url} refuses: status {status}: {said}{how}"
-        return CutAnswerError, f"the connection to {url} broke before the answer was complete ({said})"
+                return LanguageModelError, f"the {self.program} at {url} refuses: status {status}: {said}{how}"
+        return LanguageModelError, f"the connection to {url} broke before the answer was complete ({said})"
 
 
 class OllamaServer(ModelServer):

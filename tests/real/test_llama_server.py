@@ -15,7 +15,7 @@ import pytest
 from pydantic import BaseModel, Field
 
 from retriever.embedding import open_encoder
-from retriever.errors import NoModelError
+from retriever.errors import LanguageModelError
 from retriever.rerank.cross_encoders import EndpointReranker
 from retriever.rerank.llm import LlmReranker
 from retriever.rerank.stage import RerankInput
@@ -66,7 +66,7 @@ def test_it_is_found_and_its_model_needs_no_name(writer: str) -> None:
     assert model.level == "well"
     assert "smollm2.gguf is there" in model.says
     assert "4096" in model.says, "each of four slots has a quarter"
-    with pytest.raises(NoModelError, match=r"it has .*smollm2\.gguf"):
+    with pytest.raises(LanguageModelError, match=r"it has .*smollm2\.gguf"):
         open_generator(writer, model="another").write(TASK)
 
 

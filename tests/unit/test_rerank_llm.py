@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from retriever.errors import LanguageModelError, TaskTooLongError, WrongAnswerError
+from retriever.errors import LanguageModelError, WrongAnswerError
 from retriever.rerank.llm import LlmReranker
 from retriever.rerank.stage import RerankInput, rank_value
 from retriever.served.generator import Generator
@@ -134,7 +134,7 @@ def test_a_passage_is_shortened_to_fit_and_no_room_is_an_error() -> None:
     assert output.note == "3 candidates, 1 call, 1 passage shortened to fit"
     assert any(item["passage"].endswith("…") for task in generator.tasks for item in candidates_of(task.material))
     for room in (0, 100, 150):
-        with pytest.raises(TaskTooLongError, match="no room for the candidates"):
+        with pytest.raises(LanguageModelError, match="no room for the candidates"):
             reranker(last_first, room)[0].score(QUESTION, shown(3))
 
 
