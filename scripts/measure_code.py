@@ -200,11 +200,11 @@ def measure(root: Path) -> dict[str, tuple[float, str]]:
     lengths = [(function.end_lineno or function.lineno) - function.lineno + 1 for function in functions]
     sizes = [module.lines for module in modules]
     return {
-        "pageindex + retriever, tokens": (product.tokens, "at most 165250"),
+        "pageindex + retriever, tokens": (product.tokens, "at most 165050"),
         "pageindex + retriever, regular expressions": (product.patterns, "at most 64"),
         "pageindex + retriever, tokens a line": (product.tokens / product.lines, ""),
         "pageindex + retriever, files": (len(modules), ""),
-        "tests, tokens": (tests.tokens, "at most 127150"),
+        "tests, tokens": (tests.tokens, "at most 126900"),
         "tests, tokens a line": (tests.tokens / tests.lines, ""),
         "docs, words": (words, "at most 30000"),
         "CHANGELOG.md, lines": ((root / "CHANGELOG.md").read_text(encoding="utf-8").count("\n"), "at most 25"),
