@@ -249,10 +249,7 @@ RIGHTS = "this role may not do that: {}; use a role with the rights, or have the
 CASES: tuple[tuple[tuple[str, ...], type[RetrieverError], str], ...] = (
     (("55P03",), IndexLockedError, "another process is writing to the index; try again when it has finished"),
     (("42501",), StorageError, RIGHTS),
-    (("25006",), StorageError, "it is read-only, a replica perhaps; name the server that is written to"),
-    (("57014",), StorageError, "it took too long: {}; raise statement_timeout, or try again"),
     (("42P01", "42703", "3F000"), IndexVersionError, "the tables are not of this version, or not for this role: {}"),
-    (("53100", "53200"), StorageError, "it has no room left: {}"),
     (("22", "23", "54"), DocumentsError, "it cannot hold a document: {}"),
     (("0A000", "58P01"), StorageError, "{}; the server needs https://github.com/pgvector/pgvector#installation"),
 )
@@ -275,15 +272,13 @@ def translate_errors(address: DatabaseUrl) -> Iterator[None]:
 
 def explain(error: Exception, address: DatabaseUrl) -> RetrieverError:
     """Return the error that says what an exception of psycopg means, and what to do."""
-    from psycopg import OperationalError
-
     said, state = " ".join(str(error).split()), getattr(error, "sqlstate", None) or ""
     said = said.replace(address.password, "***") if address.password else said
     for states, kind, sentence in CASES:
         if state.startswith(states):
             hint = suggest_init(address) if kind is IndexVersionError else ""
             return kind(f"{address}: {sentence.format(said)}", hint=hint)
-    sentence = UNREACHABLE if isinstance(error, OperationalError) else "it answered with an error: {}"
+    sentence = "it answered with an error: {}" if state else UNREACHABLE
     return StorageError(f"{address}: {sentence.format(said)}")
 
 
