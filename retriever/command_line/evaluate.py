@@ -30,7 +30,6 @@ NONE = "-"
     "eval questions.jsonl --docs docs",
     "eval questions.jsonl --docs docs --profiles balanced,recall,classic",
     "eval questions.jsonl --docs docs --json",
-    name="eval",
     settings=(),
 )
 @click.argument("questions", metavar="QUESTIONS")

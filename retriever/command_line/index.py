@@ -185,7 +185,7 @@ def describe_findings(found: "CheckUp") -> Iterator[str]:
             yield f"{'':<8} {'':<{width}}  -> {item.cure}"
 
 
-@options.command("forget tutorial-notes/", "forget --undo tutorial-notes/", name="forget")
+@options.command("forget tutorial-notes/", "forget --undo tutorial-notes/")
 @click.argument("paths", nargs=-1, required=True, metavar="PATH...")
 @click.option("--undo", is_flag=True, help="Allow these paths again; the next question or `index` reads them.")
 @options.index

@@ -180,12 +180,12 @@ class Command(WithHelp):
 
 
 def command(
-    *examples: str, settings: Sequence[str] | None = None, epilog: str = "", name: str = ""
+    *examples: str, settings: Sequence[str] | None = None, epilog: str = ""
 ) -> Callable[[Callable[..., ExitCode]], Command]:
     """Make a command with examples, the flags of some settings (empty: of all) and -q and -v."""
 
     def decorate(function: Callable[..., ExitCode]) -> Command:
-        made = click.command(name or None, Command, examples=examples, epilog=epilog)(function)
+        made = click.command(None, Command, examples=examples, epilog=epilog)(function)
         if settings is not None:
             made.params += [SettingOption(item) for item in list_settings() if item.path[0] in (settings or item.path)]
         quiet, verbose = (
