@@ -93,13 +93,6 @@ def test_paths_as_the_current_folder_sees_them(
     assert retriever.tree("only/here.md") == "Here  annex:only/here.md"
 
 
-NO_LINES = ("0", "21", "0-3", "3-2", "5-21", "999999999", "1-999999999")
-NOTHING = (
-    "", "guide.md#nothing", "guide.md:", "guide.md:x", "guide.md:1-", "guide.md:-1", "guide.md:1234567890",
-    "a\0b", "\udcff.md", "x" * 10_000, "~nobody-of-this-name/guide.md", "garden/",
-)  # fmt: skip
-
-
 @pytest.mark.parametrize(("reference", "says"), read_table("references", "What cannot be read"))
 def test_what_cannot_be_read_is_said(retriever: Retriever, reference: str, says: str) -> None:
     with pytest.raises(UsageError, match=says):

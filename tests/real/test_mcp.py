@@ -51,16 +51,7 @@ def cited(result: types.CallToolResult) -> list[str]:
     return CITED.findall(text_of(result))
 
 
-STEPS: list[tuple[str, dict[str, Any], str]] = [
-    ("search", {"question": "what pays for a letter?", "top_k": 2}, "\n```\n## Stamps\n\nA stamp pays"),
-    ("outline", {"place": "garden"}, "Blight  garden/tomatoes.md:5-7"),
-    ("read", {"place": "mail.md:1-3"}, "\n```\n# Mail\n\nHow letters leave the house.\n```"),
-    ("related", {"place": "mail.md#mail/stamps"}, "parent: 1\n- `Mail`"),
-    ("related", {"place": "mail.md#mail/stamps"}, "siblings: 1\n- `Parcels`"),
-    ("related", {"place": "mail.md#mail/stamps"}, "\nlinks: 1\n- `Parcels`"),
-    ("related", {"place": "garden/tomatoes.md#tomatoes/blight"}, "backlinks: 1\n- `Bees` `garden/bees.md:1-3`"),
-]
-"""An agent's work: find, look around, read, and a part of what it gets at each step."""
+STEPS = read_table("mcp", "Work of an agent")
 
 
 def play(server: StdioServerParameters | str, mode: Mode) -> str:
@@ -71,7 +62,7 @@ def play(server: StdioServerParameters | str, mode: Mode) -> str:
             listed = (await client.list_tools()).tools
             assert [tool.name for tool in listed] == ["search", "outline", "read", "answer", "related"]
             for name, arguments, shown in STEPS:
-                assert shown in text_of(await client.call_tool(name, arguments))
+                assert shown in text_of(await client.call_tool(name, json.loads(arguments)))
             return str(client.instructions)
 
     return asyncio.run(played())

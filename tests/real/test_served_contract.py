@@ -32,6 +32,7 @@ from tests.real.scripted_server import (
     status,
     trickle,
 )
+from tests.tables import read_table
 
 SECONDS = 0.3
 """The longest wait of the tests that wait for its end."""
@@ -140,17 +141,7 @@ def test_a_key_of_two_lines_is_no_key_and_not_printed(served: Served, monkeypatc
     assert "sk-secret" not in said
 
 
-ADDRESSES = (
-    ("llm", "ollama", "http://192.0.2.1:11434", r"llm\.url: .*another machine.* set allow_remote"),
-    ("rerank", "openai", "http://192.0.2.1/v1", r"rerank\.url: .*another machine.* set allow_remote"),
-    ("encoder", "openai", "http://192.0.2.1/v1", "the key OPENAI_API_KEY would travel to http://192.0.2.1/v1 unencry"),
-    ("llm", "ollama", "http://me:sk-secret@localhost", "would end up in logs"),
-    ("encoder", "ollama", "", "OLLAMA_HOST: .*another machine"),
-    *((*one, "", rf"{one[0]}\.url: name the server.*all texts are sent") for one in BY_OPENAI[1:]),
-)
-
-
-@pytest.mark.parametrize(("section", "kind", "url", "said"), ADDRESSES)
+@pytest.mark.parametrize(("section", "kind", "url", "said"), read_table("models", "Addresses that may not be asked"))
 def test_an_address_that_may_not_be_asked_is_not_asked(
     ollama: ScriptedServer, section: str, kind: str, url: str, said: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,5 +1,6 @@
 """Language models on servers of both kinds: what is asked, and what follows each fault of a stream."""
 
+import json
 import re
 import time
 from dataclasses import dataclass, replace
@@ -32,6 +33,7 @@ from tests.real.scripted_server import (
     trickle,
     written,
 )
+from tests.tables import read_table
 
 SECONDS = 0.3
 """The longest wait of the tests that wait for its end."""
@@ -263,19 +265,14 @@ def test_a_prompt_that_the_server_cut_is_not_answered(served: Served) -> None:
     assert "first 8192 tokens" in str(error)
 
 
-WINDOWS: dict[str, tuple[dict[str, Any], str, Any, int]] = {
-    "vLLM": ({"max_model_len": 4096}, "", None, 4096),
-    "OpenRouter": ({"context_length": 131_072}, "", None, 8192),
-    "llama.cpp": ({"meta": {"size": 9}}, "/props", {"default_generation_settings": {"n_ctx": 7000}}, 7000),
-    "unknown": ({}, "", None, 4096),
-}
-
-
-@pytest.mark.parametrize("name", WINDOWS)
-def test_the_window_is_what_the_server_says_else_the_usual_one(openai: Served, name: str) -> None:
-    said, path, described, window = WINDOWS[name]
-    openai.script.listed = [{"id": "llama3.2", "object": "model", **said}]
-    openai.script.described = {path: described}
+@pytest.mark.parametrize(
+    ("listed", "path", "described", "window"), read_table("models", "The window that a server says")
+)
+def test_the_window_is_what_the_server_says_else_the_usual_one(
+    openai: Served, listed: str, path: str, described: str, window: int
+) -> None:
+    openai.script.listed = [{"id": "llama3.2", "object": "model", **json.loads(listed)}]
+    openai.script.described = {path: json.loads(described)}
     room = openai.open().room("", 100)
     assert room == (min(int(window * 0.75), window - 100 - THOUGHT_TOKENS) - 256) * 3
 

@@ -18,6 +18,7 @@ from playwright.sync_api import Browser, Dialog, Page, Request, ViewportSize, sy
 from tests.real.loopback import LoopbackHandler, serving
 from tests.real.served import Served, indexed, served
 from tests.real.web_documents import PAGES, write_pictures
+from tests.tables import read_table
 
 BROWSER = next((path for name in ("chromium", "chromium-browser", "google-chrome") if (path := shutil.which(name))), "")
 pytestmark = pytest.mark.skipif(not BROWSER, reason="there is no Chromium on this machine")
@@ -307,20 +308,7 @@ def test_a_hostile_document_is_text(seen: Seen) -> None:
     assert page.evaluate("document.documentElement.scrollWidth") == 360, "a long word and a wide table fit a phone"
 
 
-PAGE_ADDRESSES = {
-    "start": "/",
-    "typed": "/",
-    "answered": f"/?question={QUESTION}",
-    "weak": "/?question=flowers and journeys",
-    "none": "/?question=quantum chromodynamics of gluons",
-    "empty": "/?question=bees until:1900-01-01",
-    "follow-up": f"/?question=and how does it travel?&after={QUESTION}",
-    "reading": f"/read?node=notes.md&first=3&question={QUESTION}",
-    "letters": "/read?node=mail.md&first=7",
-    "folder": "/read?node=garden/",
-    "not found": "/read?node=garden/tomatos.md",
-    "failure": f"/?question={QUESTION} in:gardn",
-}
+PAGE_ADDRESSES = dict(read_table("web_addresses", "Pages that are looked at"))
 AXE = files("axe_playwright_python").joinpath("axe.min.js").read_text("utf-8")
 RUN_AXE = "more => axe.run({...more, rules: {'target-size': {enabled: true}}, resultTypes: ['violations']})"
 COLORS = {"runOnly": ["color-contrast", "link-in-text-block"]}  # what a dark page may have wrong besides

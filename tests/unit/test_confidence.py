@@ -88,28 +88,12 @@ def test_agreement_by_hand() -> None:
     assert measure_agreement(dense, lexical, 50) == pytest.approx((observed - chance) / (1 - chance), abs=1e-4)
 
 
-@pytest.mark.parametrize(
-    ("text", "known", "unknown"),
-    [
-        ("# Letters\n\nq w e r t y and the tyre of a bicycle\n", ["tyre"], ["q w e r"]),
-        (
-            "# Locksmiths\n\nA locksmith opens every padlock with a configuration.\n",
-            ["padlock", "padlcok", "padlok", "locksmithery", "confguration"],
-            ["zorblax", "padzzck", "401"],
-        ),
-        (
-            "# Keys\n\nThe xv of 38 hj in row 7, column 13 of a padlock: hj rb.\n",
-            ["padlock_v2", "PadlockFactory", "3.13"],
-            ["hjGk38dLqpz0Xv7TnWc2RbYe", "zorb.xv"],
-        ),
-    ],
-    ids=["no single letters", "a typo and another form of a word", "an identifier by a word, not by two letters"],
-)
-def test_what_the_documents_know(tmp_path: Path, text: str, known: list[str], unknown: list[str]) -> None:
-    shelf = Shelf(tmp_path, {"page.md": text})
+@pytest.mark.parametrize(("text", "known", "unknown"), read_table("words", "What the documents know"))
+def test_what_the_documents_know(tmp_path: Path, text: str, known: str, unknown: str) -> None:
+    shelf = Shelf(tmp_path, {"page.md": f"# Page\n\n{text}\n"})
     shelf.update()
-    assert [shelf.ask(word).trace.signals.known for word in known] == [1.0] * len(known)
-    assert [shelf.ask(word).trace.signals.known for word in unknown] == [0.0] * len(unknown)
+    assert {shelf.ask(word).trace.signals.known for word in known.split()} == {1.0}
+    assert {shelf.ask(word).trace.signals.known for word in unknown.split(", ")} == {0.0}
 
 
 def test_words_stand_together_in_a_paragraph_or_in_titles(tmp_path: Path) -> None:

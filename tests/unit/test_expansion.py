@@ -65,11 +65,7 @@ def test_what_a_model_leaves_out_or_adds_is_no_failure() -> None:
         (PASSAGE, PASSAGE, ""),
         (f"{PASSAGE}{' word' * 200}", f"{PASSAGE}{' word' * 67}…", ""),
         (QUESTION.upper(), "", "it repeats the question or another text"),
-        ("... ?!", "", "it says nothing"),
-        ("A channel hands over nothing.", "", "it lost a name of the question"),
-        ("Which background task sends an email?", "", "it is a question"),
-        ("Background Tasks", "", "it is a title"),
-        ("Send the email after the last response.", "", "it adds no words"),
+        *read_table("questions", "Texts that no search should follow"),
     ],
 )
 def test_texts_that_no_search_should_follow_are_dropped_and_long_ones_cut(text: str, kept: str, reason: str) -> None:
@@ -92,10 +88,6 @@ def test_no_passage_is_made_up_for_a_single_fact() -> None:
 
 
 EXPANSION = Expansion(rewordings=("b", "c"), passages=("d",))
-
-
-def test_a_question_without_other_texts_has_all_the_weight() -> None:
-    assert weigh_queries("a", Expansion(), SETTINGS) == (Query("a", 1.0, 1.0),)
 
 
 def test_weights_are_shares_by_the_profile() -> None:

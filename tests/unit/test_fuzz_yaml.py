@@ -12,30 +12,19 @@ from pageindex.plain_yaml import PlainYamlError, read_plain_yaml
 from retriever.errors import ProfileError
 from retriever.settings.layers import load_profile
 from retriever.settings.schema import Profile
+from tests.tables import read_table
 
 BOMB = "a0: &a0 [x, x]\n" + "".join(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]\n" for n in range(1, 30))
-REFUSED = {
-    "a bomb of aliases": (BOMB, "aliases"),
-    "a value that holds itself": ("a: &a [*a]", "aliases"),
-    "50,000 open brackets": ("[" * 50_000, "recursion"),
-    "deep blocks": ("- " * 20_000, "recursion"),
-    "an integer of 5,000 digits": (f"top_k: {'9' * 5000}", "4300 digits"),
-    "an object": ("!!python/object/apply:os.system ['touch owned']", "python/object"),
-    "a month 13": ("top_k: 2024-13-01", "month"),
-    "a control character": ("top_k: \x01", "not allowed"),
-    "NUL": ("top_k: \x00", "not allowed"),
-    "a switch that is none": ("top_k: !!bool perhaps", "perhaps"),
-    "an integer that is none": ('top_k: !!int ""', ""),
-    "a time that is none": ("top_k: !!timestamp soon", ""),
-    "a list as a key": ("? [a]\n: b", "unhashable"),
-    "a key given twice": ("top_k: 5\nrerank: {kind: llm}\ntop_k: 9", "'top_k' is given twice, in lines 1 and 3"),
-    "two documents": ("a: 1\n---\nb: 2", "single document"),
-}
+LARGE = [
+    (BOMB, "aliases"),
+    ("[" * 50_000, "recursion"),
+    ("- " * 20_000, "recursion"),
+    (f"top_k: {'9' * 5000}", "4300 digits"),
+]
 
 
-@pytest.mark.parametrize("name", REFUSED)
-def test_what_is_not_plain_is_named(name: str, tmp_path: Path) -> None:
-    text, reason = REFUSED[name]
+@pytest.mark.parametrize(("text", "reason"), [*read_table("yaml", "Refused"), *LARGE])
+def test_what_is_not_plain_is_named(text: str, reason: str, tmp_path: Path) -> None:
     profile = tmp_path / "mine.yaml"
     profile.write_text(text, encoding="utf-8")
     with pytest.raises(ProfileError, match=r"mine\.yaml: not YAML: ") as raised:

@@ -25,7 +25,6 @@ def test_cut_at_a_word() -> None:
 
 PAGE = "# Mail\n\nLetters.\n\n## Stamps\n\nA stamp pays.\n\n## Parcels\n\nA parcel is weighed.\n"
 STAMPS = (Span(5, 8), "## Stamps\n\nA stamp pays.\n\n")
-PARCELS = (Span(9, 11), "## Parcels\n\nA parcel is weighed.\n")
 
 
 @pytest.mark.parametrize(

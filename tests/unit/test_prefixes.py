@@ -6,9 +6,6 @@ from retriever.embedding.encoder import find_prefixes, served_prefixes
 from retriever.settings.schema import EncoderSettings
 from tests.tables import read_table
 
-INSTRUCTION = "Instruct: Given a web search query, retrieve relevant passages that answer the query\nQuery:"
-SEARCHING = "Represent this sentence for searching relevant passages: "
-
 
 def of(model: str, query_prefix: str = "", document_prefix: str = "") -> EncoderSettings:
     return EncoderSettings("ollama", model, query_prefix=query_prefix, document_prefix=document_prefix)

@@ -55,13 +55,6 @@ def test_a_walk(tree: DocumentTree) -> None:
     assert ids(tree.walk(depth=1)) == ["/", "guide/", "use.md"]
 
 
-def test_it_knows_its_ids(tree: DocumentTree) -> None:
-    with pytest.raises(KeyError):
-        tree.node("nothing")
-    assert "use.md" in tree
-    assert "nothing" not in tree
-
-
 def test_a_link_is_in_its_own_line_behind_whatever_runs_over_line_ends() -> None:
     text = 'Code `of\ntwo` [a](a.md), [x\ny](<b.md>\n"title") <b\nid> [c](c.md)' + " word" * 1_000 + "\n![[d]]\n"
     assert [(link.line, link.target_path) for _, link in parse_document("p.md", text).links] == [
