@@ -1,10 +1,12 @@
 """An index that somebody else made names places of this machine: nothing there is opened, whatever face asks."""
 
 import json
+import shlex
 import shutil
 import sqlite3
 from contextlib import closing, suppress
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 from starlette.testclient import TestClient
@@ -70,43 +72,29 @@ AS_IT_IS = {**WORDS_ALONE, "refresh_max_files": 0}
 
 def ask_all_faces(index: Path, cli: Cli, *, named: bool) -> str:
     """All that is said of an index, by everything that says something."""
-    said: list[str] = []
-    place = ["--index", str(index)]
-    words = [*place, "--encoder-kind", "none"]
-    commands = [
-        ["ask", QUESTION, *words, "--top-k", "20"],
-        ["ask", QUESTION, *words, "--top-k", "20", "--full", "--json"],
-        ["ask", QUESTION, *words, "--context"],
-        ["ask", QUESTION, *words, "--explain"],
-        ["tree", *place],
-        ["status", *place, "--json"],
-        ["status", *place],
-        ["doctor", *place],
-    ]
     with open_retriever(index=index, settings=AS_IT_IS) as retriever:
         answer = retriever.search(QUESTION)
-        ids = [hit.node_id for hit in answer.hits]
-        assert ids
-        if not named:
-            assert {hit.citation_state for hit in answer.hits} == {"unchecked"}
-            assert any("not looked at until you name" in sentence for sentence in map(str, answer.degraded))
-        else:
-            assert {hit.citation_state for hit in answer.hits} == {"gone"}
+    assert {hit.citation_state for hit in answer.hits} == {"gone" if named else "unchecked"}
+    assert ("not looked at until you name" in str(answer.degraded)) != named
+    ids = [hit.node_id for hit in answer.hits]
+
+    asked = f"ask '{QUESTION}' --encoder-kind none --top-k 20"
+    lines = [asked, f"{asked} --full --json", f"{asked} --context", f"{asked} --explain"]
+    lines += ["tree", "status", "status --json", "doctor"]
     for path in ROWS.values():
-        commands += [["read", path, *place], ["read", f"{path}:1-3", *place, "--json"]]
-    for command in commands:
-        said += cli(*command, code=range(4))
+        lines += [f"read {path}", f"read {path}:1-3 --json"]
+    said = [text for line in lines for text in cli(*shlex.split(line), "--index", index, code=range(4))]
     with ServedIndex(index=str(index), settings=AS_IT_IS) as library:
         app = TestClient(make_web_app(library))
-        faces = (("/read", "node"), ("/api/node", "reference"))
-        read = [(face, {key: node}) for node in ids for face, key in faces]
-        for address, query in [("/", {"question": QUESTION}), ("/api/search", {"question": QUESTION}), *read]:
-            said.append(app.get(address, params=query).text)
-        said.append(str(SearchTool(question=QUESTION, top_k=20, max_tokens=8000).answer(library)))
+        for address in ("/?question", "/api/search?question"):
+            said.append(app.get(f"{address}={QUESTION}").text)
+        for node in map(quote, ids):
+            said += [app.get(f"{address}={node}").text for address in ("/read?node", "/api/node?reference")]
+        said.append(SearchTool(question=QUESTION, top_k=20, max_tokens=8000).answer(library))
         for path in (*ROWS.values(), *ids):
             for call in (ReadTool(place=path), ReadTool(place=f"{path}:1-3"), RelatedTool(place=path)):
                 with suppress(RetrieverError):
-                    said.append(str(call.answer(library)))
+                    said.append(call.answer(library))
     return "\n".join(said)
 
 

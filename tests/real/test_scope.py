@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
+from starlette.testclient import TestClient
 
 from retriever import AskRequest, Scope, open_retriever
 from retriever.errors import QuestionError, ScopeError
@@ -14,8 +14,9 @@ from retriever.retriever import Retriever
 from retriever.searching.queries import split_filters
 from retriever.serving.mcp_server import call_tool
 from retriever.serving.pool import ServedIndex
+from retriever.serving.web.app import make_web_app
 from tests.program import Cli
-from tests.real.served import indexed, served
+from tests.real.served import indexed
 from tests.tables import read_table
 
 PAGES = {
@@ -149,7 +150,7 @@ def test_options_on_the_command_line(index: Path, cli: Cli) -> None:
 
 
 def test_the_page_and_the_api(index: Path) -> None:
-    with served(index, "--web") as server, httpx.Client(base_url=server.url, timeout=60) as client:
+    with ServedIndex(index=str(index)) as library, TestClient(make_web_app(library)) as client:
         asked: Any = [("question", 'oven -"microwave"'), ("in", "daily"), ("in", "station"), ("tag", "kitchen")]
         found = client.get("/api/search", params=asked).json()
         assert {hit["file"] for hit in found["hits"]} == {"handbook/station.md"}

@@ -1,7 +1,6 @@
 """YAML of profiles and variables: whatever is no plain YAML is an error of ours; nothing expands, recurses or runs."""
 
 import json
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -11,7 +10,6 @@ from hypothesis import strategies as st
 from pageindex.plain_yaml import PlainYamlError, read_plain_yaml
 from retriever.errors import ProfileError
 from retriever.settings.layers import load_profile
-from retriever.settings.schema import Profile
 from tests.tables import read_table
 
 BOMB = "a0: &a0 [x, x]\n" + "".join(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]\n" for n in range(1, 30))
@@ -50,11 +48,3 @@ def test_any_text_is_a_value_or_our_error(text: str) -> None:
     except PlainYamlError:
         return
     assert len(json.dumps(value, default=str, skipkeys=True)) < 100 * (len(text) + 1)
-
-
-@given(st.text(alphabet="top_k:0123456789 \n-{}[]encodr&*!", max_size=60))
-def test_any_profile_is_one_or_our_error(tmp_path_factory: pytest.TempPathFactory, text: str) -> None:
-    profile = tmp_path_factory.getbasetemp() / "any.yaml"
-    profile.write_text(text, encoding="utf-8")
-    with suppress(ProfileError):
-        assert isinstance(load_profile(str(profile)), Profile)
