@@ -250,9 +250,7 @@ def add_chunks(collection: "Collection", keys: Sequence[int], load: LoadVectors)
     """Add the vectors of these chunks."""
     for first in range(0, len(keys), FULLEST_BATCH):
         wanted = keys[first : first + FULLEST_BATCH]
-        found, node_ids, matrix = load(wanted)
+        found, _, matrix = load(wanted)
         if len(found) != len(wanted):
             raise SnapshotError(f"{len(found)} vectors instead of {len(wanted)}")
-        collection.add(
-            ids=[str(key) for key in found], embeddings=matrix, metadatas=[{"node": node} for node in node_ids]
-        )
+        collection.add(ids=[str(key) for key in found], embeddings=matrix)
