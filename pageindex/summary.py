@@ -6,7 +6,6 @@ Lists of links and logs rarely do. Link density tells navigation from content (K
 name.
 """
 
-import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from math import log2
@@ -14,15 +13,12 @@ from math import log2
 from pageindex.blocks import Block, BlockKind, Inline
 from pageindex.node import Node
 from pageindex.text import split_sentences
-from pageindex.units import show_block
+from pageindex.units import Unit, UnitKind, show_block
 
 MAX_SUMMARY_CHARS = 420
 MAX_PROSE_CHARS = 2000  # of a paragraph that are looked at
 # A title as often in one file as this is of no use at all; once is normal; between, by the logarithm.
 REPEATS_OF_A_LOG = 256
-# Bounded, and without what begins a link inside of one, so that the time is linear in the text whatever it holds.
-_LINK = re.compile(r"\[[^\[\]\n]{0,300}\]\([^()\n]{0,500}\)|https?://[^\s<>]{1,500}")
-_SPACE = re.compile(r"\s+")
 
 _ENDINGS = tuple(".!?…:;,\"'\u201d\u2019\u00bb)\u3002\uff01\uff1f")
 
@@ -79,12 +75,12 @@ def boilerplate(nodes: Sequence[Node]) -> float:
         return 0.0
     times = Counter(node.title for node in rankable)
     repetition = sum(log2(times[node.title]) / log2(REPEATS_OF_A_LOG) for node in rankable)
-    density = sum(link_density(node.body) for node in rankable)
+    density = sum(link_density(node.units) for node in rankable)
     return min(1.0, (repetition + density) / len(rankable))
 
 
-def link_density(text: str) -> float:
-    """Return the share of links, with their markup, in a Markdown text's characters, without spaces and headings."""
-    body = "\n".join(line for line in text.split("\n") if not line.startswith("#"))
-    length = len(_SPACE.sub("", body))
-    return sum(len(_SPACE.sub("", link[0])) for link in _LINK.finditer(body)) / length if length else 0.0
+def link_density(units: Iterable[Unit]) -> float:
+    """Return the share of the texts of links in what a page shows, 0 to 1."""
+    own = [unit for unit in units if unit.kind not in (UnitKind.LIST, UnitKind.FIELD)]
+    length = sum(len(unit.text) for unit in own)
+    return sum(unit.linked for unit in own) / length if length else 0.0

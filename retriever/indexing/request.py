@@ -31,7 +31,7 @@ from retriever.store.reading import StoredFolder
 
 # Rises when the same documents and settings give other nodes, chunks or tokens: everything is then made anew, and only
 # texts that the encoder has never read are embedded.
-CONFIG_VERSION = 22
+CONFIG_VERSION = 23
 WAIT_FOR_WRITER_S = 10.0
 
 
