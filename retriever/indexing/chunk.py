@@ -26,28 +26,6 @@ class ChunkLengths:
 
 
 @dataclass(frozen=True, slots=True)
-class TokenCounter:
-    count: CountTokens
-    limit: int  # how many tokens a chunk may have, special ones included
-    special: int  # the special tokens: what `count` says of an empty text
-
-    def lengths(self, texts: Sequence[str]) -> list[int]:
-        """Count the tokens of each text; of a text too long to count, one more than the limit."""
-        longest = self.limit * 16  # no prose has more characters a token, so that no count is of more than a page
-        counts = iter(self.count([text for text in texts if len(text) <= longest]))
-        return [next(counts) - self.special if len(text) <= longest else self.limit + 1 for text in texts]
-
-    def fit(self, text: str, room: int) -> Iterator[str]:
-        """Yield a text in parts of at most `room` tokens: whole sentences where possible."""
-        (length,) = self.lengths([text])
-        if length <= room or len(text) < 2:
-            yield text
-            return
-        for start, end in cut_text(text, max(1, len(text) * room // max(length, len(text) // 4))):
-            yield from self.fit(text[start:end].strip(), room)
-
-
-@dataclass(frozen=True, slots=True)
 class Piece:
     """A unit as it is written; one that shares its lines with others, as a page shows it."""
 
@@ -62,18 +40,22 @@ def chunk_nodes(nodes: Sequence[Node], count: CountTokens, lengths: ChunkLengths
     A node's chunks together hold all of its units, each below what it is read below. The `embedded_text` of none has
     more than `lengths.max_tokens` tokens by the counter. A heading alone is one chunk.
     """
-    tokens = TokenCounter(count, lengths.max_tokens, count([""])[0])
+    (special,) = count([""])
+
+    def measure(texts: Sequence[str]) -> list[int]:
+        return [length - special for length in count(texts)]
+
     titles = [" > ".join(filter(None, (*node.breadcrumb, "" if node.is_part else node.title))) for node in nodes]
-    room = tokens.limit - tokens.limit // SLACK - tokens.special
+    room = lengths.max_tokens - lengths.max_tokens // SLACK - special
     pieces = [[*read_pieces(node)] for node in nodes]
     texts = list({text: None for piece in chain.from_iterable(pieces) for text in (piece.text, piece.lead)})
-    sizes = dict(zip(texts, tokens.lengths(texts), strict=True))
+    sizes = dict(zip(texts, measure(texts), strict=True))
     made = []
-    for node, own, text, length in zip(nodes, pieces, titles, tokens.lengths(titles), strict=True):
+    for node, own, text, length in zip(nodes, pieces, titles, measure(titles), strict=True):
         while length > room // 2 and len(text) > 1:  # the outer ones go
             text = "…" + text[len(text) // 2 + 1 :]
-            (length,) = tokens.lengths([text])
-        found = [*pack(own, sizes, tokens, room - length - 1, lengths.target_tokens)]  # one for the line end
+            (length,) = measure([text])
+        found = [*pack(own, sizes, measure, room - length - 1, lengths.target_tokens)]  # one for the line end
         if not found and node.span and node.kind is NodeKind.SECTION:
             found = [(node.span, "")]
         made.append(tuple(Chunk(node.id, span, part or text, f"{text}\n{part}".strip()) for span, part in found))
@@ -93,7 +75,7 @@ def read_pieces(node: Node) -> Iterator[Piece]:
 
 
 def pack(
-    pieces: Sequence[Piece], sizes: dict[str, int], tokens: TokenCounter, room: int, target: int
+    pieces: Sequence[Piece], sizes: dict[str, int], measure: CountTokens, room: int, target: int
 ) -> Iterator[tuple[Span, str]]:
     """Put neighboring pieces together, up to `target` tokens; only the first says what it is read below."""
     target = min(target, room)
@@ -106,8 +88,20 @@ def pack(
             continue
         if span:
             yield span, text
-        *parts, text = tokens.fit(f"{piece.lead}\n{piece.text}".strip(), room)
-        yield from ((piece.span, part) for part in parts)
-        span, (length,) = piece.span, tokens.lengths([text])
+        span, text, length = piece.span, f"{piece.lead}\n{piece.text}".strip(), sizes[piece.lead] + sizes[piece.text]
+        if length > room:
+            *parts, text = fit(text, measure, room)
+            yield from ((span, part) for part in parts)
+            (length,) = measure([text])
     if span:
         yield span, text
+
+
+def fit(text: str, measure: CountTokens, room: int) -> Iterator[str]:
+    """Yield a text in parts of at most `room` tokens: whole sentences where possible."""
+    (length,) = measure([text])
+    if length <= room or len(text) < 2:
+        yield text
+        return
+    for start, end in cut_text(text, max(1, len(text) * room // length)):
+        yield from fit(text[start:end].strip(), measure, room)
