@@ -111,12 +111,10 @@ def test_odd_folders(tmp_path: Path, pages: dict[str, str], sections: int) -> No
     with shelf.open(top_k=100) as retriever:
         # Each file by its name, too: nothing may be found that has no lines.
         for question in ("the very same words", "zebra", "?!", *(Path(name).stem for name in pages), "only a title"):
-            first, second = retriever.search(question), retriever.search(question)
-            assert found(first) == found(second)
-            assert len(first.hits) <= sections
-            assert first.degraded == ()
-            assert all(np.isfinite(hit.score) for hit in first.hits)
-        assert len(retriever.tree().splitlines()) >= len(pages) + 1
+            answer = retriever.search(question)
+            assert len(answer.hits) <= sections
+            assert answer.degraded == ()
+            assert all(np.isfinite(hit.score) for hit in answer.hits)
         assert retriever.status().index.embedded_share == 1.0
     shelf.write("new.md", "# Another\n\nwalrus\n")  # and the next state grows out of it
     assert shelf.ask("walrus").hits[0].node_id == "new.md#another"

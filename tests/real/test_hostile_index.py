@@ -76,6 +76,7 @@ def ask_all_faces(index: Path, cli: Cli, *, named: bool) -> str:
         answer = retriever.search(QUESTION)
     assert {hit.citation_state for hit in answer.hits} == {"gone" if named else "unchecked"}
     assert ("not looked at until you name" in str(answer.degraded)) != named
+    assert bool(answer.index.unchecked_folders) != named
     ids = [hit.node_id for hit in answer.hits]
 
     asked = f"ask '{QUESTION}' --encoder-kind none --top-k 20"

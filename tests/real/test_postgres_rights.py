@@ -6,17 +6,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, LiteralString
 
-import httpx
 import psycopg  # noqa: TID253  # these tests are of it
 import pytest
+from starlette.testclient import TestClient
 
 from retriever.api import index_folders, open_retriever
 from retriever.errors import IndexVersionError, StorageError
 from retriever.postgres.connection import read_url
 from retriever.postgres.tables import grant_folders, make_tables
+from retriever.serving.mcp_server import call_tool
+from retriever.serving.pool import ServedIndex
+from retriever.serving.web.app import make_web_app
 from tests.postgres import Server, execute
 from tests.program import LARDER, Cli
-from tests.real.served import served
 
 HIDDEN = ("encryption.md", "restore.md")
 SECRET = """---
@@ -213,17 +215,8 @@ def test_rights_that_cannot_be_given(shared: Shared, cli: Cli) -> None:
 def test_a_server_of_a_role_shows_nothing_of_folders_that_it_may_not_read(
     shared: Shared, role: str, *, sees: bool
 ) -> None:
-    call = {
-        "jsonrpc": "2.0",
-        "id": 1,
-        "method": "tools/call",
-        "params": {"name": "search", "arguments": {"question": "Zyxworth"}},
-    }
-    headers = {"Accept": "application/json, text/event-stream"}
-    with served(shared.seen_by(role), "--web", "--mcp") as server, httpx.Client(base_url=server.url) as client:
-        search = client.get("/api/search", params={"question": "Zyxworth"}, timeout=60)
-        page = client.get("/", params={"question": "Zyxworth"}, timeout=60)
-        tools = client.post("/mcp", json=call, headers=headers)
-    for said in (search, page, tools):
-        assert said.status_code == 200
-        assert ("merger.md" in said.text) == sees, said.url
+    with ServedIndex(index=shared.seen_by(role)) as library, TestClient(make_web_app(library)) as client:
+        answers = [client.get(f"{path}?question=Zyxworth") for path in ("/", "/api/search")]
+        told = call_tool(library, "search", {"question": "Zyxworth"})
+    assert [said.status_code for said in answers] == [200, 200]
+    assert [("merger.md" in said) for said in (*(said.text for said in answers), str(told))] == [sees] * 3
