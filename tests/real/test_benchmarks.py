@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.program import PROGRAM, PROJECT, run_command
+from tests.real.scripted_server import ScriptedServer
 
 QUESTIONS = f"{PROJECT}/tests/eval_corpus/larder.jsonl:{PROJECT}/tests/eval_corpus/larder"
 
@@ -35,3 +36,12 @@ def test_a_benchmark_prints_a_table(tmp_path: Path, command: tuple[str, ...]) ->
     done = run_command([sys.executable, PROJECT / "benchmarks" / name, *words])
     assert done.returncode == 0, done.stderr
     assert "|---" in done.stdout
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_a_language_model_is_measured(ollama: ScriptedServer) -> None:
+    ollama.judge = lambda asked: 0.3
+    arguments = [ollama.url, QUESTIONS, "--count", "4", "--ways", "odds,texts"]
+    done = run_command([sys.executable, PROJECT / "benchmarks" / "llm.py", *arguments])
+    assert "| odds | " in done.stdout, done.stderr
