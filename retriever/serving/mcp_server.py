@@ -12,7 +12,7 @@ from dataclasses import replace
 from functools import partial
 from importlib.metadata import version
 from threading import Timer
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from anyio import to_thread
 from mcp import types
@@ -50,7 +50,8 @@ INSTRUCTIONS = (
     "the first hit if its title fits, else say so."
 )
 MAX_HITS = 30
-WITH_LLM = ("hyde", "return_hypothetical", "context_query_hyde")  # what is listed where a language model runs alone
+MAX_ANSWER = 900  # tokens, where an agent does not say how many
+HYDE = "context_query_hyde"  # the tool that is listed only where a language model runs
 
 
 Question = Annotated[str, Field(description="A question or keywords.")]
@@ -58,7 +59,6 @@ Place = Annotated[str, Field(description="A citation, path or title.")]
 # Clients warn about answers of more than 10,000 tokens, and refuse those of more than 25,000.
 MaxTokens = Annotated[int, Field(description="The answer stays below this.", ge=300, le=10_000)]
 Conversation = Annotated[tuple[str, ...], Field(description="Earlier questions, oldest first.")]
-Hypothetical = Annotated[bool, Field(description="Add what the model imagined; no document says it.")]
 Cursor = Annotated[int, Field(description="Where to go on, as the last answer says.", ge=0)]
 
 
@@ -75,25 +75,15 @@ class SearchTool(Arguments):
     top_k: int = Field(default=5, description="How many sections.", ge=1, le=MAX_HITS)
     profile: str = Field(default="", description=f"One of {', '.join(profile_names())}; usually left out.")
     path: str = Field(default="", description="Only hits in this file or folder.")
-    hyde: Literal["", "auto", "always", "never"] = Field(
-        default="",
-        description="Slow: a local language model rewords the question first, and imagines an answer to search with. "
-        "always: when nothing is found because the documents use other words; auto: only where that may help.",
-    )
-    return_hypothetical: Hypothetical = False
-    max_tokens: MaxTokens = 900
+    max_tokens: MaxTokens = MAX_ANSWER
     cursor: Cursor = 0
 
     def answer(self, served: ServedIndex) -> str:
         scope = Scope((self.path,) if self.path else ())
         # As many hits as may ever be asked for: `top_k` and pages only cut the same list.
-        settings: dict[str, Any] = {"top_k": MAX_HITS}
-        if self.hyde:
-            settings |= {"hyde": self.hyde} | ({} if self.hyde == "never" else {"use_llm": True})
-        answer = served.open(self.profile, settings).search(AskRequest(self.question, self.conversation, scope))
-        imagined = write_passages(answer, self.max_tokens // 3) if self.return_hypothetical else ""
-        most = self.max_tokens - estimate_tokens(imagined)
-        return write_hits(replace(answer, hits=answer.hits[: self.top_k]), self.cursor, most) + imagined
+        retriever = served.open(self.profile, {"top_k": MAX_HITS})
+        answer = retriever.search(AskRequest(self.question, self.conversation, scope))
+        return write_hits(replace(answer, hits=answer.hits[: self.top_k]), self.cursor, self.max_tokens)
 
 
 class HydeTool(Arguments):
@@ -101,14 +91,13 @@ class HydeTool(Arguments):
 
     query: Question
     force_hyde: bool = Field(default=False, description="Even for a specific query, which is else searched for as is.")
-    return_hypothetical: Hypothetical = False
+    return_hypothetical: bool = Field(default=False, description="Add what the model imagined; no document says it.")
 
     def answer(self, served: ServedIndex) -> str:
-        return SearchTool(
-            question=self.query,
-            hyde="always" if self.force_hyde else "auto",
-            return_hypothetical=self.return_hypothetical,
-        ).answer(served)
+        settings = {"use_llm": True, "hyde": "always" if self.force_hyde else "auto"}
+        answer = served.open(settings=settings).search(self.query)
+        imagined = write_passages(answer, MAX_ANSWER // 3) if self.return_hypothetical else ""
+        return write_hits(answer, 0, MAX_ANSWER - estimate_tokens(imagined)) + imagined
 
 
 class AnswerTool(Arguments):
@@ -120,7 +109,7 @@ class AnswerTool(Arguments):
     question: Question
     conversation: Conversation = ()
     path: str = Field(default="", description="Only from this file or folder.")
-    max_tokens: MaxTokens = 900
+    max_tokens: MaxTokens = MAX_ANSWER
 
     def answer(self, served: ServedIndex) -> str:
         scope = Scope((self.path,) if self.path else ())
@@ -170,7 +159,7 @@ class RelatedTool(Arguments):
 # Each answers a call; UsageError when an argument names nothing that there is.
 TOOLS: Mapping[str, type[Any]] = {
     "search": SearchTool, "outline": OutlineTool, "read": ReadTool, "answer": AnswerTool, "related": RelatedTool,
-    "context_query_hyde": HydeTool,
+    HYDE: HydeTool,
 }  # fmt: skip
 
 
@@ -225,21 +214,19 @@ class DocumentServer(MCPServer[Any]):
 
 
 def list_tools(*, with_llm: bool = False) -> list[types.Tool]:
-    """Describe the tools to an agent, those of a language model where one runs (`with_llm`).
+    """Describe the tools to an agent, that of a language model where one runs (`with_llm`).
 
     None of them changes anything, nor looks outside the documents.
     """
-    hidden = () if with_llm else WITH_LLM
     hints = types.ToolAnnotations(
         read_only_hint=True, destructive_hint=False, idempotent_hint=True, open_world_hint=False
     )
     tools = []
     for name, tool in TOOLS.items():
-        if name in hidden:
+        if name == HYDE and not with_llm:
             continue
         schema = tool.model_json_schema(schema_generator=_Untitled)
         description = " ".join(schema.pop("description").split())
-        schema["properties"] = {key: value for key, value in schema["properties"].items() if key not in hidden}
         del schema["title"]
         tools.append(types.Tool(name=name, description=description, input_schema=schema, annotations=hints))
     return tools

@@ -194,31 +194,21 @@ def with_model(index: Path, ollama: ScriptedServer) -> Iterator[ServedIndex]:
 
 def test_a_search_asks_no_language_model_unless_it_is_told_to(with_model: ServedIndex, ollama: ScriptedServer) -> None:
     assert "expansion" not in text_of(ask(with_model, "search", question=VAGUE))
-    assert "expansion" not in text_of(ask(with_model, "search", question=VAGUE, hyde="never"))
     assert ollama.requests == []
 
 
 def test_what_a_language_model_imagines_is_searched_with_and_not_told(with_model: ServedIndex) -> None:
-    expanded = ask(with_model, "search", question=VAGUE, hyde="always")
+    expanded = ask(with_model, "context_query_hyde", query=VAGUE)
     assert "\nexpansion used: " in text_of(expanded)
     assert cited(expanded)
     assert IMAGINED not in text_of(expanded)
 
 
-@pytest.mark.parametrize("most", [300, 900])
-def test_what_a_language_model_imagines_is_told_on_request(with_model: ServedIndex, most: int) -> None:
-    expanded = ask(
-        with_model, "search", question=VAGUE, hyde="always", return_hypothetical=True, max_tokens=most, top_k=9
-    )
+def test_what_a_language_model_imagines_is_told_on_request(with_model: ServedIndex) -> None:
+    expanded = ask(with_model, "context_query_hyde", query=VAGUE, return_hypothetical=True)
     assert cited(expanded)
     assert text_of(expanded).endswith(f"\nimagined by a language model, and said by no document:\n```\n{IMAGINED}\n```")
-    assert estimate_tokens(text_of(expanded)) <= most
-
-
-def test_hyde_has_a_tool_of_its_own(with_model: ServedIndex) -> None:
-    found = ask(with_model, "context_query_hyde", query=VAGUE, return_hypothetical=True)
-    assert cited(found) == cited(ask(with_model, "search", question=VAGUE, hyde="auto"))
-    assert IMAGINED in text_of(found)
+    assert estimate_tokens(text_of(expanded)) <= 900
 
 
 def test_hyde_is_forced_for_a_specific_query(with_model: ServedIndex, ollama: ScriptedServer) -> None:
@@ -228,26 +218,21 @@ def test_hyde_is_forced_for_a_specific_query(with_model: ServedIndex, ollama: Sc
     assert ollama.asked
 
 
-def test_tools_for_a_language_model_are_listed_where_one_runs(with_model: ServedIndex, ollama: ScriptedServer) -> None:
+def test_the_tool_of_a_language_model_is_listed_where_one_runs(with_model: ServedIndex, ollama: ScriptedServer) -> None:
     def listed() -> dict[str, types.Tool]:
         return {tool.name: tool for tool in asyncio.run(DocumentServer(with_model).list_tools())}
 
-    with_one = listed()
-    assert {"hyde", "return_hypothetical"} <= with_one["search"].input_schema["properties"].keys()
-    assert list(with_one["context_query_hyde"].input_schema["properties"]) == [
-        "query", "force_hyde", "return_hypothetical",
-    ]  # fmt: skip
+    properties = listed()["context_query_hyde"].input_schema["properties"]
+    assert list(properties) == ["query", "force_hyde", "return_hypothetical"]
     ollama.kill()
-    without = listed()
-    assert "context_query_hyde" not in without
-    assert not {"hyde", "return_hypothetical"} & without["search"].input_schema["properties"].keys()
+    assert "context_query_hyde" not in listed()
 
 
 def test_no_client_can_ask_a_language_model_that_is_switched_off(index: Path, ollama: ScriptedServer) -> None:
     settings = {"llm": {"url": ollama.url}, **WITHOUT_LLM}
     with ServedIndex(index=str(index), settings=settings) as library:
         assert not library.has_llm()
-        ask(library, "search", question=VAGUE, hyde="always")
+        ask(library, "context_query_hyde", query=VAGUE, force_hyde=True)
     assert ollama.requests == []
 
 
