@@ -3,7 +3,7 @@
 from __future__ import annotations  # nx.DiGraph takes a type argument for mypy only
 
 import unicodedata
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -11,8 +11,6 @@ from pageindex.node import Node, NodeKind, folder_id
 
 if TYPE_CHECKING:
     import networkx as nx
-
-    from pageindex.document import Document
 
 # Longer titles are cut where they are shown, never where they are stored.
 MAX_SHOWN_TITLE = 200
@@ -26,16 +24,6 @@ class DocumentTree:
 
         self._graph: nx.DiGraph[str] = nx.DiGraph()
         self._roots: list[str] = []
-
-    @classmethod
-    def from_documents(cls, documents: Iterable[Document]) -> DocumentTree:
-        """Build the tree of parsed documents and their folders, sorted by path."""
-        tree = cls()
-        for document in sorted(documents, key=lambda document: (document.id_prefix, document.path)):
-            folder = tree.add_folders(document.id_prefix, document.path)
-            for placed in document.nodes:
-                tree.add(placed.node, placed.parent_id or folder)
-        return tree
 
     def add_folders(self, id_prefix: str, document_path: str) -> str:
         """Add the folders above a document that are not there yet; return the id of the innermost."""

@@ -12,7 +12,6 @@ from markdown_it import MarkdownIt
 
 from pageindex.document import parse_document
 from pageindex.node import Node, Span
-from pageindex.tree import DocumentTree
 from retriever.answering.context import Piece, build_context, load_token_counter
 from retriever.display import phrases
 from retriever.display.phrases import code, sanitize
@@ -34,13 +33,13 @@ VERDICTS: tuple[Verdict, ...] = ("answered", "weak", "none")
 @dataclass(frozen=True)
 class Found:
     texts: Mapping[str, str]
-    tree: DocumentTree
+    nodes: Mapping[str, Node]
     hits: tuple[str, ...]
     """Node ids, best first."""
 
     @property
     def sections(self) -> list[Piece]:
-        return [section_of(self.tree.node(node_id), rank) for rank, node_id in enumerate(self.hits, start=1)]
+        return [section_of(self.nodes[node_id], rank) for rank, node_id in enumerate(self.hits, start=1)]
 
 
 def cite(
@@ -70,10 +69,10 @@ def documents(draw: st.DrawFn) -> str:
 @st.composite
 def founds(draw: st.DrawFn) -> Found:
     texts = {f"{name}.md": draw(documents()) for name in "ab"}
-    tree = DocumentTree.from_documents([parse_document(path, text) for path, text in texts.items()])
-    ids = [node.id for node in tree.walk() if node.span]
-    hits = draw(st.permutations(ids))[: draw(st.integers(0, len(ids)))]
-    return Found(texts, tree, tuple(hits))
+    parsed = [parse_document(path, text) for path, text in texts.items()]
+    nodes = {placed.node.id: placed.node for document in parsed for placed in document.nodes if placed.node.span}
+    hits = draw(st.permutations(list(nodes)))[: draw(st.integers(0, len(nodes)))]
+    return Found(texts, nodes, tuple(hits))
 
 
 def words(text: str) -> int:

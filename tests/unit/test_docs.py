@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from pageindex.document import parse_document
-from pageindex.tree import DocumentTree
 from tests.program import PROJECT
+from tests.trees import build_tree
 
 PAGES = [
     *(PROJECT / name for name in ("README.md", "CHANGELOG.md", "CONTRIBUTING.md")),
@@ -83,7 +83,7 @@ def test_the_example_of_a_tree() -> None:
     page = TEXTS["docs/internals/tree.md"]
     blocks = dict(re.findall(r"^```(markdown|text)\n(.*?)^```$", page, re.DOTALL | re.MULTILINE))
     documents = [parse_document("guide/install.md", blocks["markdown"]), parse_document("use.md", "## Use\n")]
-    tree = DocumentTree.from_documents(documents)
+    tree = build_tree(*documents)
     assert tree.pretty() + "\n" == blocks["text"]
     linux = tree.node("guide/install.md#install/linux")
     assert linux.anchor == "on-linux"

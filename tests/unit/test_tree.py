@@ -5,17 +5,18 @@ import pytest
 from pageindex.document import parse_document
 from pageindex.node import Node, NodeKind, Span
 from pageindex.tree import DocumentTree
+from tests.trees import build_tree
 
 PAGES = {
-    "guide/install.md": "# Install\n\n## Linux\n\n## macOS\n\n## Windows\n\n[use](../use.md#run)\n",
     "guide/deep/more.md": "text\n",
+    "guide/install.md": "# Install\n\n## Linux\n\n## macOS\n\n## Windows\n\n[use](../use.md#run)\n",
     "use.md": "# Use\n\n[sub](#run) [install](guide/install.md) [again](guide/install.md)\n\n## Run\n\n[[install]]\n",
 }
 
 
 @pytest.fixture
 def tree() -> DocumentTree:
-    return DocumentTree.from_documents(parse_document(path, text) for path, text in PAGES.items())
+    return build_tree(*(parse_document(path, text) for path, text in PAGES.items()))
 
 
 def ids(nodes: object) -> list[str]:
@@ -75,7 +76,7 @@ def test_a_node_has_a_body_a_citation_and_breadcrumbs_that_repeat_no_title() -> 
 
 def test_control_characters_are_inert_and_long_titles_cut_where_they_are_shown() -> None:
     document = parse_document("a\x1b[2J.md", f"# \x1b]0;x\x07 \u202etitle\n\n# {'x' * 300}\n")
-    shown = DocumentTree.from_documents([document]).pretty()
+    shown = build_tree(document).pretty()
     assert "\ufffd]0;x\ufffd \ufffdtitle  a\ufffd[2J.md:1-2" in shown
     assert f"{'x' * 199}…  " in shown
     assert all(char == "\n" or (ord(char) >= 32 and not 127 <= ord(char) < 160) for char in shown)
@@ -84,7 +85,7 @@ def test_control_characters_are_inert_and_long_titles_cut_where_they_are_shown()
 def test_trees_deeper_and_wider_than_the_stack() -> None:
     deep = parse_document("/".join(["d"] * 3000) + "/a.md", "# A\n")
     wide = parse_document("w.md", "# h\n" * 10_000)
-    tree = DocumentTree.from_documents([deep, wide])
+    tree = build_tree(deep, wide)
     assert len(tree) == 1 + 3000 + 2 + 1 + 10_000
     assert len(ids(tree.walk())) == len(tree)
     assert tree.pretty("w.md").count("\n") == 10_000
