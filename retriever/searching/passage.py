@@ -145,14 +145,18 @@ class ScoredUnits:
         return sorted(range(len(self.units)), key=lambda place: (-self.scores[place], place))[:count]
 
     def add_readings(self, places: Sequence[int], readings: Sequence[Reading]) -> "ScoredUnits":
-        """Return them with what was read of some; the others are taken for as bad as the worst of these."""
+        """Return them with what was read of some; the others are as bad as the worst of these, and never better."""
+        if not places:
+            return self
         read = {place: reading.weigh(BY_LOGIT, BY_INTERACTION) for place, reading in zip(places, readings, strict=True)}
-        lowest = min(read.values(), default=0.0)
+        lowest = min(read.values())
         scores = [
             score - (1 - BY_WORDS) * by_words + read.get(place, lowest)
             for place, (score, by_words) in enumerate(zip(self.scores, self.by_words, strict=True))
         ]
-        return replace(self, scores=scores, is_read=bool(read))
+        worst = min(scores[place] for place in read)
+        scores = [score if place in read else min(score, worst) for place, score in enumerate(scores)]
+        return replace(self, scores=scores, is_read=True)
 
 
 def score_node(node: Node, asked: Asked, matched: Span | None = None, properties: Sequence[Unit] = ()) -> ScoredUnits:

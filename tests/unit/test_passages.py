@@ -9,6 +9,7 @@ from retriever.searching.citations import Anchor, find_anchor
 from retriever.searching.passage import FAR, Asked, ScoredUnits, find_passage, prefer_answers, score_node
 from retriever.searching.question_kind import read_kind
 from retriever.text import cut
+from retriever.types import Reading
 from tests.sections import make_node
 from tests.tables import read_table
 
@@ -57,6 +58,7 @@ def test_what_is_cited_as_exact_or_moved_holds_the_text(above: list[str], sectio
         assert len(places) != 1
 
 
+ASKED = Asked(read_kind("how do I row"), {"row": 1.0}, ())
 SIDES = "A canoe has one paddle.\n\n- It is open.\n\nA kayak is closed.\n"
 LONG = "Before you row:\n\n- Look:\n  - at the sky.\n- Pack a lamp.\n" + "- Stay at home if the wind is high.\n" * 15
 TABLE = "| boat | seats |\n|---|---|\n" + "| skiff | 2 |\n" * 9 + "| gig | 6 |\n" + "| a long boat | 12 |\n" * 140
@@ -109,6 +111,12 @@ def test_a_section_without_a_new_word_of_a_follow_up_is_as_good_as_its_lines() -
     asked = Asked(read_kind("who steers it"), {"steer": 1.0}, (), is_follow_up=True)
     scored = score_node(node, asked)
     assert prefer_answers(scored, node, asked) == scored
+
+
+def test_a_unit_that_was_not_read_is_never_before_one_that_was() -> None:
+    units = score_node(make_node("## Lake\n\nGigs.\n\nSkiffs.\n\n```\nrow\n```\n", "a.md#lake", "Lake"), ASKED).units
+    read = ScoredUnits(units, [6.0, 4.0, 2.0], by_words=[6.5, 4.5, 0.0]).add_readings([0, 1], [Reading(3, 0.5)] * 2)
+    assert read.best(3) == [0, 1, 2]
 
 
 def test_what_has_a_symbol_first_defines_it() -> None:
