@@ -63,6 +63,7 @@ def chunk_nodes(nodes: Sequence[Node], count: CountTokens, lengths: ChunkLengths
 
 
 def read_pieces(node: Node) -> Iterator[Piece]:
+    """Yield the units of a node, with their lines as they are written."""
     if not node.span:
         return
     units = [unit for unit in node.units if unit.kind not in _LEFT_OUT]
