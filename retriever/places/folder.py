@@ -73,7 +73,7 @@ class FolderStore(Store):
 
     def updated(self) -> float:
         """Return when its files last changed."""
-        files = [self.folder / FILE_NAME, *self.folder.glob("snapshot-*/manifest.json")]
+        files = [self.folder / FILE_NAME, *self.folder.glob("snapshot-*")]
         return max((file.stat().st_mtime for file in files if file.exists()), default=0.0)
 
     def size_bytes(self) -> int:

@@ -4,8 +4,7 @@ A snapshot is a folder that is derived from index.sqlite and never changed once 
 
     snapshot-9f2c61d04be7a835/lexical/         BM25, always
     snapshot-9f2c61d04be7a835/spellings/       words as they are written, to correct typos by
-    snapshot-9f2c61d04be7a835/manifest.json    sizes of the files of these two
-    snapshot-9f2c61d04be7a835/chroma/          ChromaDB, with a manifest of its own
+    snapshot-9f2c61d04be7a835/chroma/          ChromaDB, with a manifest: sizes of its files
 
 A snapshot is made beside the one in force, from it or from scratch; the transaction that holds the new documents names
 the new one. Whatever dies in between leaves the old one in force. An update that a question waits for leaves ChromaDB
@@ -36,7 +35,6 @@ from retriever.store import reading, text_vectors, writing
 from retriever.store.database import Connection
 from retriever.store.files import (
     SNAPSHOT_DIGITS,
-    Manifest,
     list_snapshots,
     settle,
     sync,
@@ -56,7 +54,6 @@ class Snapshot:
 
     def __init__(self, index: Path, name: str) -> None:
         folder = locate_snapshot(index, name)
-        Manifest.read(folder).check(folder)
         self.lexical = LexicalIndex.open(folder / "lexical")
         self.spellings = Spellings.open(folder / "spellings")
 
@@ -99,7 +96,6 @@ class DerivedFiles(Derived):
         tokens = tokenize_texts(texts, progress)
         del texts, written  # as large as the documents, and what is made of the tokens is larger
         build_lexical(folder / "lexical", tokens, older and older / "lexical", difference.removed)
-        Manifest().write(folder)
         settle(folder)
         writing.set_meta(connection, "snapshot", name)
         return name
@@ -133,7 +129,7 @@ class DerivedFiles(Derived):
                 shutil.rmtree(older, ignore_errors=True)
 
     def examine(self, connection: Connection) -> Iterator[tuple[str, SnapshotError | None]]:
-        """Compare the snapshot in force with its manifests and with the rows."""
+        """Compare the snapshot in force with its manifest and with the rows."""
         state = reading.read_state(connection)
         chroma = locate_snapshot(self._folder, state.snapshot) / CHROMA
         try:

@@ -141,7 +141,7 @@ INDEX_FILES = frozenset({FILE_NAME, *LOGS, LOCK_NAME})
 MANIFEST_NAME = "manifest.json"
 MAX_MANIFEST_BYTES = 1_000_000  # some 20 files, a name and a number each
 SNAPSHOT_DIGITS = 16  # hexadecimal ones, by chance, in the name of a snapshot
-SNAPSHOT_PARTS = frozenset({MANIFEST_NAME, "lexical", "spellings", "chroma"})
+SNAPSHOT_PARTS = frozenset({MANIFEST_NAME, "lexical", "spellings", "chroma"})  # earlier versions wrote the first
 
 
 def list_snapshots(index: Path) -> list[Path]:
@@ -210,9 +210,12 @@ def writer_lock(index: Path, wait_s: float) -> Iterator[None]:
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """The contents of a derived folder, and the sizes of the files in its parts: written last, when it is whole."""
+    """The contents of ChromaDB's folder, and the sizes of the files in its parts: written last, when it is whole.
 
-    count: int = 0  # how many vectors
+    ChromaDB takes a file that is missing or cut for fewer vectors; numpy refuses what is not whole.
+    """
+
+    count: int  # how many vectors
     files: dict[str, int] = field(default_factory=dict)  # sizes in bytes, by path in the folder
 
     @classmethod
