@@ -122,6 +122,7 @@ def test_its_vectors_are_those_of_the_bundled_model() -> None:
     assert np.einsum("nd,nd->n", vectors, own).min() > 0.97
 
 
+@pytest.mark.timeout(240)  # `doctor --llm` looks at a real model, which alone may take a minute
 def test_the_three_commands_of_the_guide(writer: str, shelf: Shelf, cli: Cli) -> None:
     page = (PROJECT / "docs" / "guide" / "language-model.md").read_text(encoding="utf-8")
     block = page.partition("or with llama.cpp:")[2].split("```")[1]
