@@ -185,7 +185,7 @@ def command(
     """Make a command with examples, the flags of some settings (empty: of all) and -q and -v."""
 
     def decorate(function: Callable[..., ExitCode]) -> Command:
-        made = click.command(None, Command, examples=examples, epilog=epilog)(function)
+        made = click.command(cls=Command, examples=examples, epilog=epilog)(function)
         if settings is not None:
             made.params += [SettingOption(item) for item in list_settings() if item.path[0] in (settings or item.path)]
         quiet, verbose = (

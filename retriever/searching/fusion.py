@@ -54,10 +54,14 @@ def rank_by_two_chunks(hits: Iterable[Ranked]) -> tuple[Ranked, ...]:
             second.setdefault(hit.node_id, hit.score)
         else:
             best[hit.node_id] = hit
-    for node_id, hit in best.items():
-        score = (1 - SECOND_SHARE) * hit.score + SECOND_SHARE * second.get(node_id, NO_SECOND * hit.score)
-        best[node_id] = Ranked(node_id, score, matched=hit.matched)
-    return sort_ranked(best.values())
+    return sort_ranked(
+        Ranked(
+            hit.node_id,
+            (1 - SECOND_SHARE) * hit.score + SECOND_SHARE * second.get(hit.node_id, NO_SECOND * hit.score),
+            matched=hit.matched,
+        )
+        for hit in best.values()
+    )
 
 
 def rank_by_distance_and_rank(hits: Iterable[Ranked]) -> tuple[Ranked, ...]:
