@@ -24,7 +24,7 @@ from retriever.searching.queries import ExpandedQuery, correct_question, read_qu
 from retriever.store.database import make_damage_error
 from retriever.store.files import Closing
 from retriever.trace import Recorder
-from retriever.types import Answer, CitedSentence, IndexState, ShortAnswer, SimilarSections, StageName
+from retriever.types import Answer, IndexState, ShortAnswer, SimilarSections, StageName
 
 # A plain question that meets no changed file needs none of these, and loads none of them: see the functions.
 if TYPE_CHECKING:
@@ -133,8 +133,7 @@ class Retriever(Closing):
         self,
         question: AskRequest | str,
         *,
-        on_found: Callable[[Answer], None] | None = None,
-        on_sentence: Callable[[CitedSentence], None] | None = None,
+        on_quoted: Callable[[ShortAnswer], None] | None = None,
         quoted: bool = False,
     ) -> ShortAnswer:
         """Return sentences that answer the question, each checked against the lines that it cites, and the sections.
@@ -143,8 +142,7 @@ class Retriever(Closing):
 
         Args:
             question: as in `search`.
-            on_found: given the sections before any sentence is written.
-            on_sentence: given each sentence as soon as it is checked.
+            on_quoted: given the sections and what they say, before a model is asked.
             quoted: whether no language model writes them.
 
         Raises:
@@ -165,14 +163,16 @@ class Retriever(Closing):
             most = min(self.profile.context_tokens, plan.context_tokens)
             found = self.context(question, most, least=ANSWERED_FROM)
             answer, pieces = found.answer, found.context.pieces
-        if on_found is not None:
-            on_found(replace(answer, hits=answer.hits[:shown]))
         languages: tuple[str, ...] = ()
         with contextlib.suppress(SnapshotError), self.view() as view:
             languages = view.lexical.languages
+
+        def limit(short: ShortAnswer) -> ShortAnswer:
+            return replace(short, answer=replace(short.answer, hits=answer.hits[:shown]))
+
+        tell = on_quoted or (lambda short: None)
         read = replace(answer, hits=answer.hits[:ANSWERED_FROM])
-        short = writer.write(read, plan, pieces, languages, on_sentence)
-        return replace(short, answer=replace(short.answer, hits=answer.hits[:shown]))
+        return limit(writer.write(read, plan, pieces, languages, lambda short: tell(limit(short))))
 
     def tree(self, reference: str = "", depth: int | None = None) -> str:
         """Draw the outline of all documents, or below a folder, file or section.

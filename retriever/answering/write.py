@@ -5,13 +5,12 @@ where it fails, is too slow or writes nothing that holds, the documents are quot
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from pydantic import BaseModel, Field
 
 from retriever.answering.sentences import check_sentence, choose_sentences, repeats
-from retriever.display.phrases import pluralize
 from retriever.errors import (
     LanguageModelError,
     LanguageModelTimeoutError,
@@ -22,11 +21,9 @@ from retriever.served.task import (
     BYTES_PER_TOKEN,
     USUAL,
     Task,
-    drop_thoughts,
     fence_lines,
     json_line,
     new_nonce,
-    read_whole_parts,
     size,
 )
 from retriever.settings.schema import LEAST_CONTEXT_TOKENS
@@ -126,43 +123,8 @@ def build_answer_task(
         max_tokens=max_tokens(plan.sentences),
         seconds=seconds,
         example=_EXAMPLE,
-        keeps_cut=False,  # what is whole was checked as it came
     )
     return task, pieces[: len(lines) - 1]
-
-
-@dataclass(slots=True)
-class Checker:
-    """Checks what a model writes while it writes, each sentence once it is whole."""
-
-    question: str
-    languages: tuple[str, ...]
-    on_sentence: Callable[[CitedSentence], None]
-    most: int = 0  # sentences
-    blocks: "Sequence[Piece]" = ()  # that the model was given
-    kept: list[CitedSentence] = field(default_factory=list)
-    dropped: list[DroppedSentence] = field(default_factory=list)
-    seen: list[WrittenSentence] = field(default_factory=list)
-
-    def read(self, text: str) -> None:
-        """Check what was written so far: the last sentence may not be whole."""
-        written = read_whole_parts(drop_thoughts(text), WrittenAnswer)
-        for item in written.sentences if written else ():
-            self.check(item)
-
-    def check(self, item: WrittenSentence) -> None:
-        """Check a sentence that is whole; one that was here before is passed over."""
-        if item in self.seen or len(self.kept) >= self.most:
-            return
-        self.seen.append(item)
-        found = check_sentence(item.text, item.block, item.quote, self.blocks, self.question, self.languages)
-        if isinstance(found, CitedSentence) and repeats(found.text, [kept.text for kept in self.kept]):
-            return  # nothing is lost
-        if isinstance(found, DroppedSentence):
-            self.dropped.append(found)
-            return
-        self.kept.append(found)
-        self.on_sentence(found)
 
 
 @dataclass(slots=True)
@@ -190,8 +152,8 @@ class AnswerWriter:
         answer: Answer,
         plan: AnswerPlan | None,
         pieces: "Sequence[Piece]",
-        languages: tuple[str, ...] = (),
-        on_sentence: Callable[[CitedSentence], None] | None = None,
+        languages: tuple[str, ...],
+        on_quoted: Callable[[ShortAnswer], None],
     ) -> ShortAnswer:
         """Return the short answer to what was searched.
 
@@ -200,26 +162,33 @@ class AnswerWriter:
             plan: of `prepare`.
             pieces: of the context, for the model.
             languages: that the texts are read in beside English.
-            on_sentence: given each sentence as soon as it is checked.
+            on_quoted: given what the documents say, before a model is asked.
         """
-        tell = on_sentence or (lambda sentence: None)
         searched = answer.scope or answer.follow_up  # without filters, and as it stands alone
         question = searched.question if searched else answer.question
-        checker = Checker(question, languages, tell)
+        kept: list[CitedSentence] = []
+        dropped: list[DroppedSentence] = []
         writer = ""
         with self.recorder.stage(StageName.ANSWER) as note:
+            quoted = choose_sentences(answer.hits, question) if answer.verdict != "none" else ()
+            on_quoted(ShortAnswer(answer, quoted))
             if self.generator and plan and pieces and answer.verdict != "none":
+                task, blocks = build_answer_task(question, pieces, plan, self.seconds)
                 try:
-                    self._ask(self.generator, checker, plan, pieces)
+                    for item in self.generator.write(task).sentences:
+                        found = check_sentence(item.text, item.block, item.quote, blocks, question, languages)
+                        if isinstance(found, DroppedSentence):
+                            dropped.append(found)
+                        elif not repeats(found.text, [sentence.text for sentence in kept]):
+                            kept.append(found)
+                    if not kept:
+                        wrong = f" ({dropped[0].reason})" if dropped else ""
+                        what = f"{self.generator.name} wrote nothing that stands in the lines that it cites"
+                        raise WrongAnswerError(f"{what}{wrong}")
+                    writer = self.generator.name
                 except LanguageModelError as error:
-                    kept = len(checker.kept)
-                    self._fail(error, f"cut off after {pluralize(kept, 'sentence')}" if kept else "")
-                writer = self.generator.name if checker.kept else ""
-            sentences = tuple(checker.kept)
-            if not sentences and answer.verdict != "none":
-                sentences = choose_sentences(answer.hits, question)
-                for sentence in sentences:
-                    tell(sentence)
+                    self._fail(error)
+            sentences = tuple(kept[: plan.sentences]) if kept and plan else quoted
             note.text = self.note or (f"written by {writer}" if writer else "quoted")
             note.skipped = not sentences
         answer = replace(
@@ -227,21 +196,11 @@ class AnswerWriter:
             degraded=(*answer.degraded, *self.recorder.degraded),
             trace=replace(answer.trace, stages=(*answer.trace.stages, *self.recorder.stages)),
         )
-        return ShortAnswer(answer, sentences, tuple(checker.dropped), writer, note.text)
+        return ShortAnswer(answer, sentences, tuple(dropped), writer, note.text)
 
-    def _ask(self, generator: "Generator", checker: Checker, plan: AnswerPlan, pieces: "Sequence[Piece]") -> None:
-        """Let the model write into the checker; LanguageModelError where nothing of it holds."""
-        checker.most = plan.sentences
-        task, checker.blocks = build_answer_task(checker.question, pieces, plan, self.seconds)
-        for item in generator.write(replace(task, on_text=checker.read)).sentences:
-            checker.check(item)
-        if not checker.kept:
-            wrong = f" ({checker.dropped[0].reason})" if checker.dropped else ""
-            raise WrongAnswerError(f"{generator.name} wrote nothing that stands in the lines that it cites{wrong}")
-
-    def _fail(self, error: LanguageModelError, but: str = "") -> None:
+    def _fail(self, error: LanguageModelError) -> None:
         # A user who has not asked for a model, and runs none, misses nothing.
         is_missed = self.is_asked_for or not isinstance(error, NoGeneratorError)
-        self.note = but or ("quoted" if is_missed else "quoted from the documents")
+        self.note = "quoted" if is_missed else "quoted from the documents"
         if is_missed:
-            self.recorder.degrade(StageName.ANSWER, f"{but or 'the documents are quoted'}; {error}")
+            self.recorder.degrade(StageName.ANSWER, f"the documents are quoted; {error}")

@@ -22,7 +22,7 @@ from retriever.text import find_nearest
 if TYPE_CHECKING:
     from retriever.retriever import Retriever
     from retriever.settings.schema import Profile
-    from retriever.types import Answer, CitedSentence
+    from retriever.types import ShortAnswer
 
 LIKE = 0.8  # by difflib: `indx`, `staus`; not `evil` for `eval`
 LIKE_BEFORE_FILES = 0.7  # `raed`, `reed`: before a file even these are no questions
@@ -190,17 +190,19 @@ def answer(
     If a local language model (Ollama) is running, it writes them, and each is checked against the lines that it cites;
     otherwise they are quoted from the documents.
     """
-    from retriever.command_line.render import show_dropped, show_sentence  # rich
+    from retriever.command_line.render import show_dropped, show_sentences  # rich
 
     printer = Printer(console, output, opening.index)
     request = AskRequest(options.join_question(words, 'answer "how do I ...?"'), conversation, scope)
-    found: list[Answer] = []  # what was found, until the first sentence to it is printed
 
-    def tell(sentence: "CitedSentence") -> None:
-        output.draw_part(lambda page: show_sentence(page, sentence, found))
+    def tell(short: "ShortAnswer") -> None:
+        if short.sentences:
+            output.draw_part(lambda page: show_sentences(page, short))
 
     with opening.open(console) as retriever:
-        short = retriever.answer(request, on_found=found.append, on_sentence=tell)
+        short = retriever.answer(request, on_quoted=tell)
+    if short.writer:  # below what the documents say, which stands since the search
+        tell(short)
     output.draw_part(lambda page: show_dropped(page, short))
     printer.show(short.answer, short)
     if short.answer.verdict != "none":

@@ -12,7 +12,6 @@ from rich.text import Text
 from retriever.command_line.console import shorten_citation
 from retriever.display.phrases import (
     CLOSEST_PASSAGES,
-    CLOSEST_SENTENCES,
     SIGNALS,
     VERDICTS,
     because,
@@ -29,7 +28,7 @@ from retriever.errors import name_program
 
 if TYPE_CHECKING:
     from retriever.trace import Spent
-    from retriever.types import Answer, Cited, CitedSentence, Hit, ShortAnswer, SimilarSections
+    from retriever.types import Answer, Cited, Hit, ShortAnswer, SimilarSections
 
 MAX_WIDTH = 110  # columns: longer lines of prose are hard to read
 MIN_WIDTH = 40
@@ -183,30 +182,32 @@ def mark_words(text: str, stems: frozenset[str]) -> Text:
 # A short answer.
 
 
-def show_sentence(page: Page, sentence: "CitedSentence", found: list["Answer"]) -> None:
-    """Print a sentence and the lines that it rests on, at once; above the first one whether it is sure to answer.
+def show_sentences(page: Page, short: "ShortAnswer") -> None:
+    """Print the sentences of a short answer and the lines that each rests on, below who wrote them.
 
     Code that is quoted keeps its lines, a list its items.
     """
-    answer, is_quoted = found[0], sentence.text == sentence.quote
-    if len(found) == 1:
-        found.append(answer)  # so that the others come without a headline
-        if answer.verdict == "weak":
-            page.line(Text(CLOSEST_PASSAGES if is_quoted else CLOSEST_SENTENCES))
-            page.blank()
+    answer, is_quoted = short.answer, not short.writer
+    if short.writer:  # below what is quoted
+        page.blank()
+        page.line(Text(f"Written by {sanitize_line(short.writer)}, and checked:"))
+    elif answer.verdict == "weak":
+        page.line(Text(CLOSEST_PASSAGES))
+        page.blank()
     stems = frozenset(answer.matched_words)
-    doubt = f"{format_doubt(sentence.citation_state)}{sanitize_line(format_status(sentence, answer.hits))}"
-    cited = page.cite(sentence).append(doubt, QUIET)
-    quoted = [hit for hit in answer.hits if is_quoted and hit.node_id == sentence.node_id]
-    rows = find_rows(quoted[0], stems) if quoted and quoted[0].passage == sentence.span else []
-    if "\n" in sentence.text:
-        show_list(page, sentence.text, stems)
-        page.line(cited)
-    elif rows and not rows[0].lstrip().startswith("|"):  # a row of a table becomes a sentence, with its headers
-        show_rows(page, rows, stems, 0)
-        page.line(cited)
-    else:
-        page.paragraph(Text(f"{sanitize_line(sentence.text)}  ").append_text(cited))
+    for sentence in short.sentences:
+        doubt = f"{format_doubt(sentence.citation_state)}{sanitize_line(format_status(sentence, answer.hits))}"
+        cited = page.cite(sentence).append(doubt, QUIET)
+        quoted = [hit for hit in answer.hits if is_quoted and hit.node_id == sentence.node_id]
+        rows = find_rows(quoted[0], stems) if quoted and quoted[0].passage == sentence.span else []
+        if "\n" in sentence.text:
+            show_list(page, sentence.text, stems)
+            page.line(cited)
+        elif rows and not rows[0].lstrip().startswith("|"):  # a row of a table becomes a sentence, with its headers
+            show_rows(page, rows, stems, 0)
+            page.line(cited)
+        else:
+            page.paragraph(Text(f"{sanitize_line(sentence.text)}  ").append_text(cited))
     page.console.file.flush()
 
 

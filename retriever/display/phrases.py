@@ -30,7 +30,6 @@ VERDICTS = {
 
 # Where the verdict is weak: above passages of the documents, and above sentences that a model wrote.
 CLOSEST_PASSAGES = "No clear answer. Closest passages:"
-CLOSEST_SENTENCES = "No clear answer. Closest sentences:"
 
 # The fields of `Signals`, from which the verdict comes, and what each says.
 SIGNALS = (

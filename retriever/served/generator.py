@@ -151,8 +151,6 @@ class Generator:
                 problem = str(cut or f"{self.name} wrote {error}")
                 is_schema_to_blame = with_schema and (cut is not None or not text)
                 continue
-            if cut and not task.keeps_cut:
-                raise cut
             if is_schema_to_blame and (speed := self.speed):
                 SPEEDS.write(self.identity, replace(speed, has_schema=False))
             return written
@@ -191,8 +189,6 @@ class Generator:
                 if event.text or event.thought:
                     first = first or time.monotonic() - started
                     count += 1  # nearly always, an event is a token
-                if event.text and task.on_text is not None:
-                    task.on_text(reply.text)
         except OverdueError as error:
             if not first:
                 raise

@@ -10,7 +10,7 @@ import logging
 import math
 import re
 import secrets
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Annotated, Generic, TypeVar
@@ -36,9 +36,7 @@ class Task(Generic[Written]):
     max_tokens: int  # the most that is written
     temperature: float = 0.0  # 0: the likeliest words; the same task then gives the same object from most models
     seconds: float = math.inf  # the longest wait, where it is less than the generator's own
-    on_text: Callable[[str], None] | None = None  # given all that is written so far, whenever there is more
     example: str = ""  # of an answer, as JSON; shown where no schema is sent: beside one it makes models loop
-    keeps_cut: bool = True  # whether what is whole of an answer that was cut off is an answer
 
     def in_words(self) -> "Task[Written]":
         """Return the task for a server that is sent no schema: the prompt has the answer's shape and example."""
@@ -72,9 +70,10 @@ def read_answer(text: str, kind: type[Written], *, is_cut: bool = False) -> Writ
         WrongAnswerError: says what is wrong.
     """
     # Models think aloud, put code fences around an object, and talk before and after it.
-    found = find_object(drop_thoughts(text))
-    if found is None and is_cut and (whole := read_whole_parts(drop_thoughts(text), kind)):
+    said = drop_thoughts(text)
+    if is_cut and (whole := read_whole_parts(said, kind)):
         return whole
+    found = find_object(said)
     if found is None:
         raise WrongAnswerError("no JSON object" if text.strip() else "nothing")
     try:

@@ -7,7 +7,6 @@ import contextlib
 import shlex
 from collections.abc import Iterator
 from dataclasses import replace
-from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -70,12 +69,8 @@ def test_it_is_found_and_its_model_needs_no_name(writer: str) -> None:
         open_generator(writer, model="another").write(TASK)
 
 
-def test_it_writes_under_a_schema_as_it_comes(writer: str) -> None:
-    heard: list[str] = []
-    written = open_generator(writer).write(replace(TASK, on_text=heard.append))
-    assert 1 <= len(written.queries) <= 3
-    assert len(heard) > 3
-    assert all(later.startswith(earlier) for earlier, later in pairwise(heard))
+def test_it_writes_under_a_schema(writer: str) -> None:
+    assert 1 <= len(open_generator(writer).write(TASK).queries) <= 3
 
 
 class Numbers(BaseModel):

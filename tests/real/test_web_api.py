@@ -1,5 +1,6 @@
 """The JSON API and the headers of the web page, served by the program itself."""
 
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -103,8 +104,8 @@ def test_a_section_that_went_after_the_search_is_quoted(tmp_path: Path, monkeypa
         assert "A <mark>stamp</mark>." in app.get("/", params={"question": "a stamp"}).text
 
 
-def test_sentences_come_while_the_model_writes(index: Path, ollama: ScriptedServer) -> None:
-    """Through the guard, one by one, each escaped, and only what holds; the sections follow."""
+def test_the_models_sentences_come_behind_the_quoted_ones(index: Path, ollama: ScriptedServer) -> None:
+    """Through the guard, each escaped, and only what holds; the sections follow."""
     quote = "A stamp pays for the journey"
     texts = ["A stamp pays for <a> letter.", "The Moon pays for it <i>.", "A letter has a stamp for the journey."]
 
@@ -118,10 +119,13 @@ def test_sentences_come_while_the_model_writes(index: Path, ollama: ScriptedServ
         address, given = f"{server.url}/answer", {"question": "what pays for the journey of a letter?"}
         with httpx.stream("GET", address, params=given, timeout=30) as response:
             assert response.headers["content-security-policy"].startswith("default-src 'none'; ")
-            pieces = list(response.iter_text())
+            pieces = []
+            for piece in response.iter_text():
+                pieces.append((piece, time.monotonic()))
         values = httpx.get(f"{server.url}/api/answer", params=given, timeout=30).json()
-    page = "".join(pieces)
-    assert len(pieces) > 2
+    page = "".join(piece for piece, _ in pieces)
+    quoted, checked = (next(at for piece, at in pieces if text in piece) for text in ("<blockquote", "&lt;a&gt;"))
+    assert checked - quoted > 1, "what is quoted stands while the model writes"
     assert "A stamp pays for &lt;a&gt; letter." in page
     assert page.index("&lt;a&gt;") < page.index("The Moon pays for it &lt;i&gt;") < page.index('<ol class="hits">')
     assert "<s>The Moon" in page

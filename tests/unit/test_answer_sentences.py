@@ -1,7 +1,5 @@
 """Which sentences a short answer may have: those that hold in the lines that they cite."""
 
-import json
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -11,7 +9,6 @@ from pageindex.node import Span
 from retriever.answering.claims import find_conflict
 from retriever.answering.context import Piece
 from retriever.answering.sentences import check_sentence, choose_sentences
-from retriever.answering.write import Checker
 from retriever.types import CitedSentence, DroppedSentence, Hit
 from tests.answers import hit
 from tests.tables import read_table
@@ -126,26 +123,6 @@ def test_the_sentence_whose_section_reads_best_comes_first() -> None:
     hits = [hit(sentence="The oven is hot.", reading_score=7.0)]
     best = hit(sentence="An oven bakes bread.", score=0.01, reading_score=9.0, file="b.md")
     assert [item.text for item in choose_sentences([*hits, best])] == [best.sentence, hits[0].sentence]
-
-
-@given(st.lists(st.sampled_from(["}", "{", '"', "\\", "]", ",", "\n"]), max_size=6).map("".join))
-def test_a_sentence_is_told_when_it_is_whole_and_never_a_part_of_it(signs: str) -> None:
-    """Whatever signs are in it, at every prefix of what the model writes, thoughts and talk around it too."""
-    quote = "A stamp pays for the journey of a letter"
-    sentences = [
-        {"block": 1, "quote": quote, "text": f"A stamp pays {signs} for the journey of a letter."},
-        {"block": 12, "quote": quote, "text": "The journey of a letter is paid by a stamp, which pays for it."},
-        {"block": 1, "quote": "Royal Mail delivers them within three days", "text": "Royal Mail delivers in 3 days."},
-    ]
-    written = f"<think>{signs}</think> So: {json.dumps({'sentences': sentences})}"
-    told: list[str] = []
-    checker = Checker("", (), lambda sentence: told.append(sentence.text), 4, BLOCKS)
-    for end in range(len(written) + 1):
-        checker.read(written[:end])
-    assert ["".join(filter(str.isalnum, text)) for text in told] == [
-        "".join(filter(str.isalnum, str(item["text"]))) for item in (sentences[0], sentences[2])
-    ]
-    assert [item.reason for item in checker.dropped] == ["there is no block 12"]
 
 
 def test_true_sentences_pass_and_changed_ones_do_not() -> None:

@@ -64,7 +64,7 @@ from retriever.settings.layers import profile_names, profile_summary
 from retriever.store import reading
 from retriever.store.reading import StoredFolder, StoredState, link_ids
 from retriever.trace import milliseconds_since
-from retriever.types import Answer, CitedSentence, Hit
+from retriever.types import Hit, ShortAnswer
 
 PAGE_WAIT_S = 0.5  # how long a page waits for the documents to be read before it says how far that is
 MAX_SHOWN_CHARS = 60_000  # of a document in one page; a link leads to the rest
@@ -145,7 +145,7 @@ class Pages:
         begun = time.perf_counter()
         retriever = self._open(visit.profile)
         short = retriever.answer(visit.request, quoted=True)
-        shown = self._show_answer(retriever, short.answer, visit, begun, short.sentences)
+        shown = self._show_answer(retriever, short, visit, begun)
         return HTMLResponse(self._render("answer.html", visit, **shown))
 
     def list_typed(self, request: Request) -> Response:
@@ -159,35 +159,36 @@ class Pages:
         return HTMLResponse(self._render("typed.html", visit, answer=answer, highlight=marked))
 
     def answer(self, request: Request) -> Response:
-        """Return the answer that a language model writes: each sentence is sent as soon as it is checked."""
+        """Return the page of a question whose last part, what a language model writes, comes when that is checked."""
         visit = read_query(request, Visit)
         begun = time.perf_counter()
         retriever = self._open(visit.profile)
-        # The search and the model run beside the page, which begins as soon as the sections are known.
-        events: SimpleQueue[Answer | CitedSentence | None] = SimpleQueue()
+        # The search and the model run beside the page, which begins as soon as the documents can be quoted.
+        found: SimpleQueue[ShortAnswer | None] = SimpleQueue()
         worker = ThreadPoolExecutor(1)
-        written = worker.submit(retriever.answer, visit.request, on_found=events.put, on_sentence=events.put)
-        written.add_done_callback(lambda _: events.put(None))
+        written = worker.submit(retriever.answer, visit.request, on_quoted=found.put)
+        written.add_done_callback(lambda _: found.put(None))
         worker.shutdown(wait=False)
-        answer = events.get()
-        if not isinstance(answer, Answer):
-            written.result()  # raises what prevented it
-            raise AssertionError("the sections come before the sentences")
-        shown = self._show_answer(retriever, answer, visit, begun)
-        context = self._context(visit, sentences=iter(events.get, None), written=written, **shown)
+        quoted = found.get() or written.result()  # raises what prevented it
+        shown = self._show_answer(retriever, quoted, visit, begun, has_all=True)
         # It is sent in pieces, which proxies pass on as they come.
-        page = self._templates.get_template("answer.html").generate(context)
+        page = self._templates.get_template("answer.html").generate(self._context(visit, written=written, **shown))
         return StreamingResponse(page, media_type="text/html", headers={"X-Accel-Buffering": "no"})
 
     def _show_answer(
         self,
         retriever: Retriever,
-        answer: Answer,
+        short: ShortAnswer,
         visit: Visit,
         begun: float,
-        sentences: Sequence[CitedSentence] = (),
+        *,
+        has_all: bool = False,
     ) -> dict[str, Any]:
-        """Return what the page of an answer shows: the lines that are quoted, and of each other hit its passage."""
+        """Return what the page of an answer shows: the lines that are quoted, and of each other hit its passage.
+
+        With `has_all` of each hit, as the quoted lines may go.
+        """
+        answer, sentences = short.answer, short.sentences
         hits = {hit.node_id: hit for hit in answer.hits}
         words = frozenset(answer.matched_words)
         access = retriever.access  # is read anew whenever it is asked for
@@ -201,7 +202,7 @@ class Pages:
                 else Markup("<br>").join(highlight(row, words) for row in one.text.split("\n"))
                 for place, one in enumerate(sentences)
             ]
-            quoted = {one.node_id for one in sentences}
+            quoted = set() if has_all else {one.node_id for one in sentences}
             others = (hit for hit in answer.hits if hit.node_id not in quoted)
             excerpts = {hit.node_id: excerpt(hit, hit.passage, f"{hit.rank}-") for hit in others}
             tree = draw_tree(self._read_outline(view), {hit.node_id: hit.rank for hit in answer.hits})
