@@ -6,7 +6,6 @@ from hypothesis import strategies as st
 
 from benchmarks.checks import count_kept
 from pageindex.node import Span
-from retriever.answering.claims import find_conflict
 from retriever.answering.context import Piece
 from retriever.answering.sentences import check_sentence, choose_sentences
 from retriever.types import CitedSentence, DroppedSentence, Hit
@@ -132,22 +131,3 @@ def test_true_sentences_pass_and_changed_ones_do_not() -> None:
         assert kept[half, "true"] >= 0.75
         assert kept[half, "changed"] <= most
         assert kept[half, "invented"] == 0
-
-
-@pytest.mark.parametrize(("claim", "cited"), read_table("claims", "Changed in one way"))
-def test_a_sentence_that_is_changed_in_one_way(claim: str, cited: str) -> None:
-    assert find_conflict(claim, cited)
-
-
-@pytest.mark.parametrize(("claim", "cited"), read_table("claims", "In other words"))
-def test_a_sentence_in_other_words(claim: str, cited: str) -> None:
-    assert find_conflict(claim, cited) == ""
-
-
-@pytest.mark.parametrize(("language", "claim", "cited"), read_table("claims", "A no in each language"))
-def test_a_no_in_each_language_with_stop_words(language: str, claim: str, cited: str) -> None:
-    assert find_conflict(claim, cited, languages=(language,)) == "it says no, or the other way round"
-
-
-def test_numbers_in_words_of_another_language() -> None:
-    assert find_conflict("Der Teig ruht 90 Minuten.", "Der Teig ruht anderthalb Stunden.", languages=("german",)) == ""

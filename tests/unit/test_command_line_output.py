@@ -17,7 +17,6 @@ from retriever.command_line.render import Page, show_answer
 from retriever.display.phrases import (
     EDITOR_TEMPLATES,
     EDITOR_VARIABLE,
-    find_highlights,
     make_editor_link,
     sanitize,
     sanitize_line,
@@ -29,7 +28,6 @@ from retriever.types import DroppedSentence, Evidence, Hit, Relation, RelationKi
 from tests.answers import HIT, answer, hit
 from tests.program import Cli, Terminal
 from tests.sample_library import Sample
-from tests.tables import read_table
 
 SECOND = hit(
     rank=2,
@@ -143,12 +141,6 @@ def test_json_has_texts_and_trace_only_when_asked(library: Sample, cli: Cli) -> 
     assert whole["expansion"]["passages"] == ["invented"]
 
 
-@pytest.mark.parametrize(("text", "stems", "marked"), read_table("words", "Marked words"))
-def test_marked_words(text: str, stems: str, marked: str) -> None:
-    found = find_highlights(text, frozenset(stems.split()))
-    assert ", ".join(text[first:last] for first, last in found) == marked
-
-
 # No text speaks to the terminal.
 
 OBEYED = "".join(map(chr, [*range(0x09), *range(0x0B, 0x20), *range(0x7F, 0xA0)]))
@@ -197,12 +189,6 @@ def test_json_is_exact_in_any_encoding(monkeypatch: pytest.MonkeyPatch, encoding
 
 LINK = re.compile(r"\x1b\]8;;([^\x1b]*)\x1b\\(.*?)\x1b\]8;;\x1b\\")
 CODE = "code://open?{path}#{line}"
-
-
-@pytest.mark.parametrize(("editor", "address"), read_table("command_lines", "The address of a line in an editor"))
-def test_the_address_of_a_line(monkeypatch: pytest.MonkeyPatch, editor: str, address: str) -> None:
-    monkeypatch.setenv(EDITOR_VARIABLE, editor)
-    assert make_editor_link("/docs/a b/\u00e9.md", 7) == address
 
 
 def test_a_note_of_a_vault_opens_in_obsidian(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from retriever.searching.confidence import assess, measure_agreement, weigh_reading
-from retriever.searching.question_words import cut_words, read_form
 from retriever.types import Ranked, Ranking, Reading, Signals, Source
 from tests.fake_encoder import FakeEncoder
 from tests.shelf import PAGES, Shelf
@@ -66,17 +65,6 @@ def test_the_verdict_follows_the_confidence(some: Signals, others: Signals) -> N
         return
     first, second = sorted((assess(some), assess(others)), key=lambda assessment: assessment.confidence)
     assert first.confidence == second.confidence or ORDER.index(first.verdict) <= ORDER.index(second.verdict)
-
-
-@pytest.mark.parametrize("row", read_table("questions", "Verdicts"))
-def test_verdicts(row: tuple[Any, ...]) -> None:
-    *signals, abroad, verdict = row
-    assert assess(replace(Signals(*signals), abroad=abroad == "yes")).verdict == verdict
-
-
-@pytest.mark.parametrize(("question", "form"), read_table("questions", "What form a question has"))
-def test_the_form_of_a_question(question: str, form: str) -> None:
-    assert read_form(cut_words(question)) == form
 
 
 def test_agreement_by_hand() -> None:

@@ -14,8 +14,6 @@ from retriever.expansion.prompt import (
     plan_expansion,
 )
 from retriever.expansion.screening import (
-    find_exact_names,
-    reason_too_short,
     screen,
 )
 from retriever.lexical.tokens import tokenize
@@ -28,16 +26,6 @@ from tests.tables import read_table
 QUESTION = "how do I send an email after the response?"
 SETTINGS = Profile()
 PASSAGE = "Background tasks run after the response was sent. An email is sent by such a task."
-
-
-@pytest.mark.parametrize(("question", "names"), read_table("questions", "What is meant as it is written"))
-def test_what_is_meant_as_it_is_written(question: str, names: str) -> None:
-    assert set(find_exact_names(question)) == set(filter(None, names.split(", ")))
-
-
-@pytest.mark.parametrize(("question", "reason"), read_table("questions", "Which question is too short to be expanded"))
-def test_a_short_question_is_searched_as_it_is(question: str, reason: str) -> None:
-    assert reason_too_short(question) == reason
 
 
 def test_the_prompt_holds_nothing_of_others_in_its_instructions() -> None:

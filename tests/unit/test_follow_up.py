@@ -2,23 +2,10 @@
 
 from collections.abc import Sequence
 
-import pytest
-
 from retriever.evaluation.measures import read_questions
 from retriever.expansion.follow_up import carry_words, is_follow_up, read_conversation
 from retriever.lexical.bm25 import QuestionTerm
 from tests.program import PROJECT
-from tests.tables import read_table
-
-
-@pytest.mark.parametrize("question", read_table("questions", "What follows the question before"))
-def test_a_follow_up_refers_or_leaves_out(question: str) -> None:
-    assert is_follow_up(question)
-
-
-@pytest.mark.parametrize("question", read_table("questions", "What stands alone"))
-def test_a_question_that_stands_alone_is_left_alone(question: str) -> None:
-    assert not is_follow_up(question)
 
 
 def test_no_question_of_the_test_corpus_is_taken_for_a_follow_up() -> None:

@@ -4,7 +4,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pageindex.front_matter import read_front_matter
 from pageindex.node import Span
 from retriever.searching.fusion import (
     best_of_each,
@@ -13,7 +12,6 @@ from retriever.searching.fusion import (
     reciprocal_rank_fusion,
 )
 from retriever.types import Ranked, Ranking, Source
-from tests.tables import read_table
 
 
 def ranking(source: Source, weight: float, *node_ids: str) -> Ranking:
@@ -53,11 +51,6 @@ def test_every_node_comes_out_once_and_more_evidence_never_hurts(names: list[lis
     assert all(candidate.score == sum(piece.share for piece in candidate.evidence) for candidate in fused)
     nobody = ranking(Source.RERANK, 0.0, "z")
     assert reciprocal_rank_fusion([*rankings, nobody], k) == fused, "a list of no weight brings nobody in"
-
-
-@pytest.mark.parametrize(("written", "seconds"), read_table("words", "A date of front matter, in seconds"))
-def test_a_date_in_front_matter(written: str, seconds: int | None) -> None:
-    assert read_front_matter(f"---\ndate: {written}\n---\n").dated == seconds
 
 
 def hit(node_id: str, cosine: float, line: int = 1) -> Ranked:

@@ -3,7 +3,6 @@
 import pytest
 
 from retriever.lexical.languages import detect_language, detect_question
-from retriever.lexical.tokens import tokenize
 from tests.program import PROJECT
 from tests.tables import read_table
 
@@ -23,17 +22,6 @@ def test_english_pages_have_no_language() -> None:
     assert {detect_language(page.read_text(encoding="utf-8")) for page in pages} == {""}
 
 
-LITTLE_OF_ANOTHER = [
-    ("`die()` and `der` " + "x = make(pointer) " * 10, ""),
-    ("- Deutsch: der, die, das\n- " + "English, and all of its other words which say what it is. " * 9, ""),
-]
-
-
-@pytest.mark.parametrize(("text", "language"), [*read_table("words", "The language of a text"), *LITTLE_OF_ANOTHER])
-def test_the_language_of_a_text(text: str, language: str) -> None:
-    assert detect_language(text) == language
-
-
 @pytest.mark.parametrize(("question", "languages"), read_table("words", "The languages of a question"))
 def test_the_languages_of_a_question(question: str, languages: str) -> None:
     expected = tuple(languages.split())
@@ -44,8 +32,3 @@ def test_the_languages_of_a_question(question: str, languages: str) -> None:
     assert detect_question(question, ("german", "french"), is_english=True) == (expected if says_it else ())
     assert detect_question(question, ("german", "french", "chinese")) == expected
     assert "chinese" in detect_question(f"{question} 你好", ("german", "chinese"))
-
-
-@pytest.mark.parametrize(("text", "language", "terms"), read_table("words", "Terms of a text in another language"))
-def test_a_word_gives_the_terms_of_its_language_beside_the_english_ones(text: str, language: str, terms: str) -> None:
-    assert tokenize(text, (language,)) == terms.split()

@@ -5,26 +5,13 @@ from pathlib import Path
 import pytest
 
 from pageindex.document import find_holders, parse_document
-from retriever.lexical.names import (
-    list_names,
-    names_of_nodes,
-    spell_code,
-    spell_name,
-)
+from retriever.lexical.names import names_of_nodes, spell_code, spell_name
 from retriever.types import Source
 from tests.shelf import open_pages
 from tests.tables import read_table
 
 
-@pytest.mark.parametrize(("one", "other"), read_table("names", "Two spellings of one name"))
-def test_two_spellings_of_one_name(one: str, other: str) -> None:
-    assert spell_name(one) == spell_name(other) != ""
-
-
-def test_what_is_no_name_and_how_a_file_is_called() -> None:
-    assert spell_name("what is it?") == ""
-    assert spell_name("a " + "long sentence " * 20) == ""
-    assert spell_name("splatting arrays") != spell_name("splatting")
+def test_how_a_file_is_called() -> None:
     document = parse_document(
         "notes/leave-policy.md", "---\naliases: [Time off]\n---\n# Vacation\n\n## 1.2 Carry over\n\nx\n"
     )
@@ -40,11 +27,6 @@ def test_a_function_is_called_so_without_its_arguments() -> None:
     assert {spell_code(name) for name in ("fs.access", "fs.access()", "FS.Access")} <= called
     assert {spell_name(name) for name in ("fs access", "fs.access(path, mode, callback)")} <= called
     assert names["fs.md#files/install-linux"] == {spell_name("install linux")}
-
-
-@pytest.mark.parametrize(("title", "names"), read_table("names", "What a heading is called besides"))
-def test_what_a_heading_is_called_besides(title: str, names: str) -> None:
-    assert list_names(title) == {title, *filter(None, names.split(", "))}
 
 
 def test_the_first_text_below_or_above_stands_for_a_bare_heading() -> None:

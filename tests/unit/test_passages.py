@@ -2,27 +2,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pageindex.document import parse_document
 from pageindex.node import Span
-from retriever.lexical.tokens import tokenize
 from retriever.searching.citations import Anchor, find_anchor
 from retriever.searching.passage import FAR, Asked, ScoredUnits, find_passage, prefer_answers, score_node
 from retriever.searching.question_kind import read_kind
-from retriever.text import cut
 from retriever.types import Reading
 from tests.sections import make_node
 from tests.tables import read_table
-
-
-def test_cut_at_a_word() -> None:
-    assert cut("one two three", 13) == "one two three"
-    assert cut("one two three", 12) == "one two…"
-    assert cut("one two three", 8) == "one two…"
-    assert cut("one\ntwo three", 8) == "one\ntwo…"
-    assert cut("onetwothree", 6) == "onetw…"
-    assert cut("a bcdefghij", 8) == "a bcdef…"  # a word's end too near the beginning would leave nothing
-    assert cut("one", 1) == cut("one", 0) == ""
-
 
 PAGE = "# Mail\n\nLetters.\n\n## Stamps\n\nA stamp pays.\n\n## Parcels\n\nA parcel is weighed.\n"
 STAMPS = (Span(5, 8), "## Stamps\n\nA stamp pays.\n\n")
@@ -85,14 +71,6 @@ def test_what_is_cited_together(text: str, best: str, question: str, cited: str,
     assert found.sentence == shown
 
 
-@pytest.mark.parametrize(("text", "question", "cited", "shown"), read_table("sections", "A list that is asked for"))
-def test_a_list_that_is_asked_for_is_whole(text: str, question: str, cited: str, shown: str) -> None:
-    node = make_node(f"## Gear\n\n{text}", "a.md#gear", "Gear")
-    asked = Asked(read_kind(question), dict.fromkeys(tokenize(question), 1.0), ())
-    found = find_passage(node, asked, prefer_answers(score_node(node, asked), node, asked))
-    assert (str(found.span), found.sentence) == (cited, shown)
-
-
 def test_a_list_that_is_too_long_says_how_much_of_it_is_shown() -> None:
     node = make_node("## Boats\n\n" + "- A boat.\n" * 40, "a.md#boats", "Boats")
     asked = Asked(read_kind("which boats are there"), {"boat": 1.0}, ())
@@ -117,25 +95,3 @@ def test_a_unit_that_was_not_read_is_never_before_one_that_was() -> None:
     units = score_node(make_node("## Lake\n\nGigs.\n\nSkiffs.\n\n```\nrow\n```\n", "a.md#lake", "Lake"), ASKED).units
     read = ScoredUnits(units, [6.0, 4.0, 2.0], by_words=[6.5, 4.5, 0.0]).add_readings([0, 1], [Reading(3, 0.5)] * 2)
     assert read.best(3) == [0, 1, 2]
-
-
-def test_what_has_a_symbol_first_defines_it() -> None:
-    text = "# Water\n\nThree parts.\n\n- share theta of all\n- pores\n\nIn dry soil, theta is 0.\n"
-    node = parse_document("a.md", text).nodes[-1].node
-    scored = score_node(node, Asked(read_kind("theta"), {"theta": 1.0}, ()))
-    assert scored.units[scored.best(1)[0]].text == "share theta of all"
-
-
-def test_a_paragraph_that_is_mostly_a_link_says_where_and_not_what() -> None:
-    text = "[The oven heats to 240 degrees](oven.md) in the bakery.\n\nThe oven heats with [gas](gas.md), slowly.\n"
-    node = parse_document("a.md", f"# Kitchen\n\n{text}").nodes[-1].node
-    best = [score_node(node, Asked(read_kind(kind), {}, ())).best(1) for kind in ("what is it", "where is it")]
-    assert best == [[1], [0]]
-
-
-@pytest.mark.parametrize(("text", "question", "shown"), read_table("sections", "What is no answer"))
-def test_what_is_no_answer(text: str, question: str, shown: str) -> None:
-    node = make_node(f"## Lake\n\n{text}", "a.md#lake", "Lake")
-    asked = Asked(read_kind(question), dict.fromkeys(tokenize(question), 1.0), ())
-    scored = prefer_answers(score_node(node, asked), node, asked)
-    assert find_passage(node, asked, scored).sentence == shown

@@ -1,6 +1,5 @@
 """Why a hit is there, in words."""
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -8,12 +7,6 @@ from retriever.display.phrases import because
 from retriever.lexical.tokens import tokenize
 from retriever.searching.hits import find_question_words, list_reasons
 from retriever.types import Candidate, Evidence, Relation, RelationKind, Source
-from tests.tables import read_table
-
-
-@pytest.mark.parametrize(("question", "text", "expected"), read_table("questions", "Words that a section has"))
-def test_the_words_of_the_question_that_a_section_has(question: str, text: str, expected: str) -> None:
-    assert ", ".join(find_question_words(question, tokenize(question), [text])) == expected
 
 
 def test_what_else_speaks_for_a_hit() -> None:

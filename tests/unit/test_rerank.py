@@ -10,7 +10,6 @@ from pageindex.node import Node, NodeKind, Span
 from retriever.rerank.stage import RerankScore, blend_orders, count_named, cut_passage
 from retriever.searching.hits import find_matched_chunk
 from retriever.store.reading import StoredChunk
-from retriever.text import cut_around
 from retriever.types import Candidate, Evidence, Source
 
 
@@ -56,20 +55,6 @@ def test_a_blend_only_reorders_and_its_shares_add_up(
 def test_entities_match_whatever_their_case_and_endings() -> None:
     text = "Use `BackgroundTasks` for an e-mail after the responses."
     assert count_named(("background tasks", "RESPONSE", "cookie", "", "Responses"), text) == 2
-
-
-TEXT = "One two three four five. " * 20
-
-
-def test_a_text_is_cut_around_what_matched() -> None:
-    at = 250
-    piece = cut_around(TEXT, at, at + 24, 100)
-    assert piece.startswith("…")
-    assert piece.endswith("…")
-    assert TEXT[at : at + 24] in piece
-    assert cut_around(TEXT, 0, 24, 100).startswith("One two")
-    assert cut_around(TEXT, len(TEXT) - 10, len(TEXT), 100).endswith("four five. ")
-    assert cut_around("short", 2, 3, 10) == "short"
 
 
 NODE = Node(

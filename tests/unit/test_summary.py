@@ -8,9 +8,7 @@ from pageindex.blocks import read_blocks
 from pageindex.dialects import NAMES, get_dialect
 from pageindex.document import parse_document
 from pageindex.node import Node
-from pageindex.summary import boilerplate, extractive_summary, link_density
-from tests.sections import make_node
-from tests.tables import read_table
+from pageindex.summary import boilerplate, extractive_summary
 
 
 def summary(text: str, *titles: str, max_chars: int = 420) -> str:
@@ -18,20 +16,6 @@ def summary(text: str, *titles: str, max_chars: int = 420) -> str:
     name, colon, rest = text.partition(": ")
     dialect, text = (name, rest) if colon and name in NAMES else ("commonmark", text)
     return extractive_summary(read_blocks(text, 1, get_dialect(dialect)), titles, max_chars)
-
-
-@pytest.mark.parametrize(("text", "expected"), read_table("sections", "Prose alone is the summary"))
-def test_prose_alone(text: str, expected: str) -> None:
-    assert summary(text) == expected
-
-
-def test_cut_at_a_sentence_or_a_word_and_titles_speak_where_there_is_no_prose() -> None:
-    assert summary("First one. Second one. Third.", max_chars=25) == "First one. Second one."
-    assert summary("A sentence that goes on and on.", max_chars=20) == "A sentence that…"
-    assert summary("x" * 30, max_chars=20) == "x" * 19 + "…"
-    assert summary("```\ncode\n```", "Install", "", "Use it") == "Install; Use it"
-    assert summary("Text.", "Install") == "Text."
-    assert summary("", "Alpha", "Beta", "Gamma", max_chars=12) == "Alpha; Beta"
 
 
 @given(st.text(alphabet="ab. `*[]()<>!|#-\n\t~:é。", max_size=200), st.integers(min_value=1, max_value=60))
@@ -43,11 +27,6 @@ def test_never_longer_than_asked_for_and_on_one_line(text: str, max_chars: int) 
 
 def nodes(markdown: str) -> list[Node]:
     return [placed.node for placed in parse_document("page.md", markdown).nodes]
-
-
-@pytest.mark.parametrize(("text", "share"), read_table("sections", "The share of links"))
-def test_link_density(text: str, share: float) -> None:
-    assert link_density(make_node(text).units) == pytest.approx(share, abs=1e-4)
 
 
 def test_titles_that_come_back_are_those_of_a_log_and_links_those_of_a_list() -> None:

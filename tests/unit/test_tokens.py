@@ -5,12 +5,6 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from retriever.lexical.tokens import tokenize
-from tests.tables import read_table
-
-
-@pytest.mark.parametrize(("text", "terms"), read_table("words", "Terms of a text"))
-def test_terms_of_a_text(text: str, terms: str) -> None:
-    assert tokenize(text) == terms.split()
 
 
 @settings(deadline=None)  # the first word loads the stemmer

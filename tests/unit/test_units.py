@@ -5,7 +5,6 @@ import pytest
 from pageindex.blocks import read_blocks
 from pageindex.dialects import get_dialect
 from pageindex.units import Unit, read_units
-from tests.tables import read_table
 from tests.unit.test_markdown_cases import describe
 
 
@@ -42,8 +41,3 @@ def test_a_long_item_is_cut_into_its_blocks() -> None:
 @pytest.mark.parametrize("item", ["- ", "1. "])
 def test_items_inside_of_one_another_without_end_are_read(item: str) -> None:
     assert split_text(f"{item * 3000}end\n" + "  more\n" * 30)
-
-
-@pytest.mark.parametrize(("text", "term"), read_table("sections", "The term that is explained"))
-def test_the_term_that_is_explained(text: str, term: str) -> None:
-    assert split_text(text)[-1].term == term

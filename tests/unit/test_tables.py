@@ -1,0 +1,123 @@
+"""Tables of pure functions: of each row, the first cells are given, and the last ones are what has to come out."""
+
+from collections.abc import Callable, Iterator
+from inspect import signature
+
+import pytest
+from _pytest.mark import ParameterSet  # the type of pytest.param, which pytest does not export
+
+from pageindex.blocks import read_blocks
+from pageindex.dialects import get_dialect
+from pageindex.front_matter import read_front_matter
+from pageindex.summary import extractive_summary, link_density
+from pageindex.units import read_units
+from retriever.answering.claims import find_conflict
+from retriever.display.phrases import find_highlights, make_editor_link
+from retriever.embedding.encoder import served_prefixes
+from retriever.expansion.follow_up import is_follow_up
+from retriever.expansion.screening import find_exact_names, reason_too_short
+from retriever.lexical.languages import detect_language
+from retriever.lexical.names import list_names, spell_name
+from retriever.lexical.properties import find_days, tokenize_properties
+from retriever.lexical.tokens import tokenize
+from retriever.searching.confidence import assess
+from retriever.searching.hits import find_question_words
+from retriever.searching.passage import Asked, find_passage, prefer_answers, score_node
+from retriever.searching.question_kind import read_kind
+from retriever.searching.question_words import cut_words, read_form
+from retriever.settings.schema import EncoderSettings
+from retriever.text import cut, cut_around
+from retriever.types import QuestionForm, Signals
+from tests.sections import make_node
+from tests.tables import read_table
+
+
+def compare_sentences(languages: str, claim: str, cited: str) -> str:
+    return find_conflict(claim, cited, languages=tuple(languages.split()))
+
+
+def find_prefixes(model: str, query: str, document: str) -> tuple[str, str]:
+    return served_prefixes(EncoderSettings("ollama", model, query_prefix=query, document_prefix=document))
+
+
+def give_verdict(
+    coverage: float, known: float, together: float, form: QuestionForm, margin: float, agreement: float, abroad: str
+) -> str:
+    return assess(Signals(coverage, known, together, form, margin, agreement, abroad=abroad == "yes")).verdict
+
+
+def mark_words(text: str, stems: str) -> str:
+    found = find_highlights(text, frozenset(stems.split()))
+    return ", ".join(text[first:last] for first, last in found)
+
+
+def summarize(dialect: str, text: str) -> str:
+    return extractive_summary(read_blocks(text, 1, get_dialect(dialect)), ())
+
+
+def cut_summary(text: str, titles: str, most: int) -> str:
+    return extractive_summary(read_blocks(text), titles.split(", "), most)
+
+
+def read_section(text: str, question: str) -> tuple[str, str]:
+    node = make_node(f"## Gear\n\n{text}", "a.md#gear", "Gear")
+    asked = Asked(read_kind(question), dict.fromkeys(tokenize(question), 1.0), ())
+    found = find_passage(node, asked, prefer_answers(score_node(node, asked), node, asked))
+    return str(found.span), found.sentence
+
+
+TABLES: dict[str, dict[str, Callable[..., object]]] = {
+    "claims": {"What sentences say otherwise": compare_sentences},
+    "command_lines": {
+        "The address of a line in an editor": lambda editor: make_editor_link("/docs/a b/\u00e9.md", 7, editor),
+    },
+    "models": {"What goes before each text": find_prefixes},
+    "names": {
+        "How a name is spelled": spell_name,
+        "What a heading is called besides": lambda title: ", ".join(sorted(list_names(title) - {title})),
+    },
+    "questions": {
+        "Verdicts": give_verdict,
+        "What a follow-up asks for": lambda before, question: read_kind(question, before).value,
+        "What a question asks for": lambda question: read_kind(question).value,
+        "What form a question has": lambda question: read_form(cut_words(question)),
+        "What is meant as it is written": lambda question: ", ".join(find_exact_names(question)),
+        "Whether a question follows others": lambda question: "yes" if is_follow_up(question) else "no",
+        "Which question is too short to be expanded": reason_too_short,
+        "Words that a section has": lambda question, text: ", ".join(
+            find_question_words(question, tokenize(question), [text])
+        ),
+    },
+    "sections": {
+        "A summary that is cut, or of titles": cut_summary,
+        "Prose alone is the summary": summarize,
+        "The lines that answer": read_section,
+        "The share of links": lambda text: round(link_density(make_node(text).units), 4),
+        "The term that is explained": lambda text: list(read_units(read_blocks(text)))[-1].term,
+    },
+    "words": {
+        "A date of front matter, in seconds": lambda date: read_front_matter(f"---\ndate: {date}\n---\n").dated,
+        "A text that is cut": cut,
+        "A text that is cut around what matched": cut_around,
+        "Days": lambda text: " ".join(find_days(text)),
+        "Marked words": mark_words,
+        "Terms of a property": lambda key, value: " ".join(tokenize_properties([(key, value)])),
+        "Terms of a text": lambda text: " ".join(tokenize(text)),
+        "Terms of a text in another language": lambda text, language: " ".join(tokenize(text, (language,))),
+        "The language of a text": detect_language,
+    },
+}
+
+
+def cases() -> Iterator[ParameterSet]:
+    for page, tables in TABLES.items():
+        for heading, function in tables.items():
+            for row in read_table(page, heading):
+                yield pytest.param(function, row, id=f"{page}: {heading}: {row[0]}")
+
+
+@pytest.mark.parametrize(("function", "row"), list(cases()))
+def test_a_row(function: Callable[..., object], row: tuple[object, ...]) -> None:
+    count = len(signature(function).parameters)
+    found = function(*row[:count])
+    assert (found if isinstance(found, tuple) else (found,)) == row[count:]
