@@ -28,8 +28,6 @@ def cut(text: str, max_chars: int) -> str:
 
 def cut_around(text: str, start: int, end: int, max_chars: int) -> str:
     """Cut a text to `max_chars` characters, `start` to `end` in the middle; at words, with ellipses."""
-    if len(text) <= max_chars or start == 0:
-        return cut(text, max_chars)
     beside = max(0, max_chars - (end - start))
     first = max(0, min(start - beside // 2, len(text) - max_chars))
     if not first:
