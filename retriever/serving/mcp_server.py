@@ -7,14 +7,14 @@ import asyncio
 import logging
 import os
 import signal
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from importlib.metadata import version
 from threading import Timer
 from typing import Annotated, Any
 
-from anyio import to_thread
+from anyio import from_thread, to_thread
 from mcp import types
 from mcp.server.mcpserver import Context, MCPServer
 from mcp.server.stdio import stdio_server
@@ -42,6 +42,7 @@ from retriever.serving.mcp_answers import (
 )
 from retriever.serving.pool import Arguments, ServedIndex, read_arguments
 from retriever.settings.layers import profile_names
+from retriever.types import ShortAnswer
 
 INSTRUCTIONS = (
     "Searches the user's own documents (Markdown); ask when they may say something. Use search first, then read what "
@@ -52,6 +53,7 @@ INSTRUCTIONS = (
 MAX_HITS = 30
 MAX_ANSWER = 900  # tokens, where an agent does not say how many
 HYDE = "context_query_hyde"  # the tool that is listed only where a language model runs
+Tell = Callable[[str], None]  # shows the progress of a call
 
 
 Question = Annotated[str, Field(description="A question or keywords.")]
@@ -111,9 +113,14 @@ class AnswerTool(Arguments):
     path: str = Field(default="", description="Only from this file or folder.")
     max_tokens: MaxTokens = MAX_ANSWER
 
-    def answer(self, served: ServedIndex) -> str:
+    def answer(self, served: ServedIndex, tell: Tell | None = None) -> str:
         scope = Scope((self.path,) if self.path else ())
-        short = served.open().answer(AskRequest(self.question, self.conversation, scope))
+
+        def quote(short: ShortAnswer) -> None:
+            if tell:
+                tell(write_answer(short, self.max_tokens))
+
+        short = served.open().answer(AskRequest(self.question, self.conversation, scope), on_quoted=quote)
         return write_answer(short, self.max_tokens)
 
 
@@ -196,11 +203,16 @@ class DocumentServer(MCPServer[Any]):
         return list_tools(with_llm=await to_thread.run_sync(self._index.has_llm))
 
     async def call_tool(
-        self, name: str, arguments: dict[str, Any], _: Context[Any, Any] | None = None
+        self, name: str, arguments: dict[str, Any], context: Context[Any, Any] | None = None
     ) -> types.CallToolResult:
         """Return the result of a call, as `call_tool`."""
+
+        def tell(text: str) -> None:
+            if context:
+                from_thread.run(context.report_progress, 0, None, text)
+
         # A client that cancels its call does not wait for the end of it.
-        work = partial(call_tool, self._index, name, arguments)
+        work = partial(call_tool, self._index, name, arguments, tell)
         return await to_thread.run_sync(work, abandon_on_cancel=True)
 
     async def run_stdio_async(self) -> None:
@@ -232,14 +244,17 @@ def list_tools(*, with_llm: bool = False) -> list[types.Tool]:
     return tools
 
 
-def call_tool(index: ServedIndex, name: str, arguments: Mapping[str, Any]) -> types.CallToolResult:
+def call_tool(
+    index: ServedIndex, name: str, arguments: Mapping[str, Any], tell: Tell | None = None
+) -> types.CallToolResult:
     """Return the result of a call; an error is a result as well, which says what to do."""
     try:
         if name not in TOOLS:
             raise UsageError(f"there is no tool {name[:100]!r}; there are: {', '.join(TOOLS)}")
         # A null argument is as if it was not given.
         given = {key: value for key, value in arguments.items() if value is not None}
-        text, is_error = read_arguments(TOOLS[name], given).answer(index), False
+        tool = read_arguments(TOOLS[name], given)
+        text, is_error = tool.answer(index, tell) if isinstance(tool, AnswerTool) else tool.answer(index), False
     except Exception as error:  # the server goes on, whatever it is
         text, is_error = describe_error(error), True
     return types.CallToolResult(content=[types.TextContent(type="text", text=text)], is_error=is_error)

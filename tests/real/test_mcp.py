@@ -236,6 +236,29 @@ def test_no_client_can_ask_a_language_model_that_is_switched_off(index: Path, ol
     assert ollama.requests == []
 
 
+def test_the_progress_of_an_answer_quotes_the_documents(index: Path, ollama: ScriptedServer) -> None:
+    def write(asked: Asked) -> object:
+        number = asked.block_of("A stamp pays")
+        text = "The journey of a letter is paid by a stamp."
+        return {"sentences": [{"block": number, "quote": "A stamp pays for the journey", "text": text}]}
+
+    ollama.answer = write
+    shown: list[str] = []
+
+    async def note(progress: float, total: float | None, message: str | None) -> None:
+        shown.append(message or "")
+
+    async def played() -> str:
+        with ServedIndex(index=str(index), settings={"llm": {"url": ollama.url}}) as library:
+            async with Client(DocumentServer(library)) as client:
+                given = {"question": "what pays for the journey of a letter?"}
+                return text_of(await client.call_tool("answer", given, progress_callback=note))
+
+    assert "The journey of a letter is paid by a stamp." in asyncio.run(played())
+    (message,) = shown
+    assert "\n`A stamp pays for the journey of a letter. See" in message
+
+
 def test_an_answer_is_checked_and_what_does_not_hold_is_not_told(index: Path, ollama: ScriptedServer) -> None:
     def write(asked: Asked) -> object:
         number = asked.block_of("A stamp pays")
