@@ -2,7 +2,7 @@
 
 import shlex
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -14,7 +14,7 @@ from retriever.command_line import COMMANDS, options
 from retriever.command_line.console import Console
 from retriever.command_line.options import ExitCode, Opening, confirm
 from retriever.command_line.output import Output, Printer, note_pending, print_text
-from retriever.errors import IndexUnusableError, LanguageModelError, UsageError, name_program
+from retriever.errors import IndexUnusableError, UsageError, name_program
 from retriever.looking.indexes import list_indexes
 from retriever.query import AskRequest, Scope
 from retriever.text import find_nearest
@@ -124,16 +124,11 @@ def announce_model(profile: "Profile", console: Console) -> Iterator[None]:
     if not (profile.use_llm and console.can_ask):
         yield
         return
-    from retriever.served.generator import Generator
-    from retriever.upkeep.probe import describe_stages, probe
+    from retriever.upkeep.probe import describe_stages, probe_once
 
     console.note(describe_stages(profile), dim=True)
     yield
-    generator = Generator(profile.llm, allow_remote=profile.allow_remote)
-    with suppress(LanguageModelError):
-        if generator.abilities is None:
-            console.note(f"trying once what {generator.name} can do, for a minute at most; Ctrl-C leaves it")
-            probe(generator)
+    probe_once(profile, console.note)
 
 
 def check_words(words: Sequence[str], console: Console) -> None:
@@ -199,12 +194,12 @@ def answer(
         if short.sentences:
             output.draw_part(lambda page: show_sentences(page, short))
 
-    with opening.open(console) as retriever:
+    with opening.open(console) as retriever, announce_model(retriever.profile, console):
         short = retriever.answer(request, on_quoted=tell)
-    if short.writer:  # below what the documents say, which stands since the search
-        tell(short)
-    output.draw_part(lambda page: show_dropped(page, short))
-    printer.show(short.answer, short)
-    if short.answer.verdict != "none":
-        console.note(short.note, dim=True)
+        if short.writer:  # below what the documents say, which stands since the search
+            tell(short)
+        output.draw_part(lambda page: show_dropped(page, short))
+        printer.show(short.answer, short)
+        if short.answer.verdict != "none":
+            console.note(short.note, dim=True)
     return ExitCode.OK

@@ -191,24 +191,26 @@ class ModelRecords(Generic[Record]):
     def __init__(self, name: str, kind: type[Record]) -> None:
         self.name = name
         self._content = TypeAdapter(dict[str, kind])  # type: ignore[valid-type]
+        self._unsaved: dict[str, Record] = {}
 
     def read(self) -> dict[str, Record]:
         """Return what is there, as far as it can be read."""
         path = find_cache_file(self.name)
         with contextlib.suppress(OSError, ValueError):
-            return self._content.validate_json(path.read_bytes()) if path else {}
-        return {}
+            if path:
+                return self._content.validate_json(path.read_bytes()) | self._unsaved
+        return self._unsaved
 
     def write(self, key: str, record: Record) -> None:
-        """Store one more."""
-        path, records = find_cache_file(self.name), self.read()
-        if path is None:
-            return
-        try:
-            make_private_folder(path.parent)
-            write_file(path, self._content.dump_json(records | {key: record}).decode())
-        except OSError as error:
-            log.info("%s: %s", path, error)
+        """Store one more; for this process alone where no file can be written."""
+        self._unsaved[key] = record
+        if path := find_cache_file(self.name):
+            try:
+                make_private_folder(path.parent)
+                write_file(path, self._content.dump_json(self.read()).decode())
+                self._unsaved.clear()
+            except OSError as error:
+                log.info("%s: %s", path, error)
 
 
 PROBE_VERSION = 2  # of upkeep/probe.py: after a change of it, models are looked at again

@@ -27,9 +27,10 @@ from retriever.places import Store
 from retriever.retriever import Retriever
 from retriever.served.generator import Generator
 from retriever.settings.layers import DEFAULT_PROFILE, load_profile, profile_names
-from retriever.settings.schema import merge
+from retriever.settings.schema import Profile, merge
 from retriever.store.database import read_transaction
 from retriever.store.files import Closing, absolute
+from retriever.upkeep.probe import probe_once
 
 log = logging.getLogger(__name__)
 
@@ -54,6 +55,7 @@ class ServedIndex(Closing):
         self._opened: dict[str, Retriever] = {}
         self._lock = threading.Lock()
         self._indexing: IndexingThread | None = None
+        self._probing = threading.Timer(0, log.debug)  # not started
         self.progress = LastProgress()
 
     def open(
@@ -83,6 +85,7 @@ class ServedIndex(Closing):
             key = repr((profile or self.profile, settings))
             if key not in self._opened:
                 self._opened[key] = self._open(profile or self.profile, settings or {})
+            self._probe_later(self._opened[key].profile)
             return self._opened[key]
 
     def _open(self, profile: str, settings: Mapping[str, Any]) -> Retriever:
@@ -98,6 +101,13 @@ class ServedIndex(Closing):
         if is_partial and self._indexing is None:
             self._start_indexing(request)
         return retriever
+
+    def _probe_later(self, profile: Profile) -> None:
+        """Find out what a language model can do in the background, when the question of now is answered."""
+        if profile.use_llm and not self._probing.is_alive():
+            self._probing = threading.Timer(profile.llm.seconds, probe_once, [profile])
+            self._probing.daemon = True
+            self._probing.start()
 
     def _start_indexing(self, request: IndexRequest) -> None:
         self._indexing = IndexingThread(request, self.progress)
@@ -143,6 +153,7 @@ class ServedIndex(Closing):
 
     def close(self) -> None:
         """Close everything that was opened."""
+        self._probing.cancel()
         if self._indexing is not None:
             self._indexing.stop()
         with self._lock:

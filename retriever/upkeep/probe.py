@@ -3,7 +3,9 @@
 Small models repeat a question instead of rewording it, write questions as passages, and give lists back as they come.
 """
 
+import logging
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 
@@ -15,6 +17,8 @@ from retriever.rerank.stage import RerankInput
 from retriever.served.generator import Generator
 from retriever.served.task import USUAL, Abilities
 from retriever.settings.schema import Profile
+
+log = logging.getLogger(__name__)
 
 SECONDS = 60.0  # the longest wait for all of it; what is not done by then counts as failed
 
@@ -87,6 +91,15 @@ def probe(generator: Generator) -> Abilities:
     abilities = Abilities(lists, odds, reworded >= ENOUGH, stated >= ENOUGH, understood == len(REWORDED))
     generator.remember(abilities)
     return abilities
+
+
+def probe_once(profile: Profile, announce: Callable[[str], None] = log.info) -> None:
+    """Find out what the profile's language model can do, where that is not known yet and it can be asked."""
+    generator = Generator(profile.llm, allow_remote=profile.allow_remote)
+    with suppress(LanguageModelError):
+        if generator.abilities is None:
+            announce(f"trying once what {generator.name} can do, for a minute at most")
+            probe(generator)
 
 
 LEAST_TASK = (2_000, 60)  # bytes read and tokens written, of a stage that has little time

@@ -1,6 +1,7 @@
 """What a language model can do, found out on tasks of the program's own, and the stages that are left out by that."""
 
 import json
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -10,6 +11,7 @@ from retriever.api import open_retriever
 from retriever.errors import LanguageModelError
 from retriever.served.generator import Generator
 from retriever.served.task import SPEEDS, Abilities, Speed
+from retriever.serving.pool import ServedIndex
 from retriever.settings.schema import LlmSettings
 from retriever.types import Answer
 from retriever.upkeep.probe import PASSAGES, REWORDED, probe
@@ -96,6 +98,20 @@ def test_a_server_that_is_away_says_nothing_of_its_model(ollama: ScriptedServer)
     ollama.kill()
     with pytest.raises(LanguageModelError):
         probe(generator)
+
+
+def test_a_served_index_tries_the_model_in_the_background(ships: Shelf, ollama: ScriptedServer) -> None:
+    ollama.answer = writing(give_back, repeat)
+    ollama.described["/api/tags"] = {"models": [{"model": "llama3.2:latest", "digest": "another"}]}
+    settings = {"use_llm": True, "llm": {"url": ollama.url, "seconds": 0.5}}
+    generator = Generator(LlmSettings(url=ollama.url))
+    with ServedIndex(index=str(ships.index), settings=settings) as served:
+        served.open()
+        assert generator.abilities is None, "the first question does not wait"
+        end = time.monotonic() + 20
+        while generator.abilities is None and time.monotonic() < end:
+            time.sleep(0.05)
+    assert generator.abilities == Abilities(False, False, False, False, False)
 
 
 def ask(ships: Shelf, ollama: ScriptedServer, **settings: Any) -> Answer:  # noqa: ANN401 - whatever the profile holds
