@@ -1,45 +1,21 @@
-"""The index of the folder where one stands, as a user meets it on the command line."""
+"""The index of the folder where one stands, as a user meets it; tests/output_cases/places.md shows what is printed."""
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from hybrid_retrieve import main
-from tests.program import command, environment, in_terminal
+from tests.program import Cli, command, environment, in_terminal
 from tests.shelf import write_pages
-
-PAGES = {
-    "notes/keys.md": "# Keys\n\nRotate the keys every year.\n",
-    "notes/sub/otters.md": "# Otters\n\nOtters sleep in the sub folder.\n",
-    "work/piano.md": "# Piano\n\nThe keys of the piano are white.\n",
-}
-
-Ask = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Two folders of documents and an empty one; words alone are searched, for speed."""
-    write_pages(tmp_path, PAGES)
-    (tmp_path / "empty").mkdir()
+    """Two folders of documents; words alone are searched, for speed."""
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / ".data"))
     monkeypatch.setenv("HYBRID_RETRIEVE_ENCODER_KIND", "none")
-    return tmp_path
-
-
-@pytest.fixture
-def run(place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Ask:
-    """Runs a command line in a folder: exit status, standard output, standard error."""
-
-    def call(folder: str, *arguments: str) -> tuple[int, str, str]:
-        monkeypatch.chdir(place / folder)
-        code = main(list(arguments))
-        captured = capsys.readouterr()
-        return code, captured.out, captured.err
-
-    return call
+    pages = {"notes/keys.md": "# Keys\n\nRotate the keys.\n", "work/piano.md": "# Piano\n\nIts keys are white.\n"}
+    return write_pages(tmp_path, pages)
 
 
 @pytest.mark.timeout(200)  # two processes of their own
@@ -53,29 +29,8 @@ def test_at_a_terminal_it_is_offered_to_index_the_folder(place: Path) -> None:
     assert b"keys.md:1-3" in shown
 
 
-def test_all_indexes_are_asked_one_after_another(run: Ask, place: Path) -> None:
-    run("notes", "index", ".")
-    run("work", "index", ".")
-    assert "has no index, searching work" in run("empty", "--json", "keys")[2]
-    code, out, _ = run("empty", "--all", "--json", "keys")
-    answers = [json.loads(line) for line in out.splitlines()]
+def test_each_of_all_indexes_answers_with_one_line_of_json(place: Path, cli: Cli) -> None:
+    for folder in ("notes", "work"):
+        cli("index", place / folder)
+    answers = [json.loads(line) for line in cli("--all", "--json", "keys").out.splitlines()]
     assert [answer["hits"][0]["file"] for answer in answers] == ["keys.md", "piano.md"]
-    assert code == 0
-
-
-def test_an_index_without_the_folder_of_a_filter_is_passed_over(run: Ask, place: Path) -> None:
-    run("notes", "index", ".")
-    run("work", "index", ".")
-    code, out, err = run("empty", "--all", "--in", "sub", "otters")
-    assert (code, "sub/otters.md" in out) == (0, True)
-    assert "not asked: there is no folder or file 'sub'" in err
-    assert run("empty", "--all", "--in", "cellar", "otters")[0] == 1
-
-
-def test_indexes_of_one_name_are_deleted_together(run: Ask, place: Path) -> None:
-    for folder in ("one/docs", "two/docs"):
-        write_pages(place / folder, {"a.md": "# A\n\nWords.\n"})
-        run(folder, "index", ".")
-    code, out, _ = run("empty", "indexes", "--drop", "one/docs", "--drop", "two/docs", "--yes")
-    assert (code, out.count("deleted ")) == (0, 2), "the second is called docs once the first is gone"
-    assert "no index yet" in run("empty", "indexes")[2]
