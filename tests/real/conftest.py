@@ -50,6 +50,20 @@ def ollama(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.M
 
 
 @pytest.fixture
+def openai(ollama: ScriptedServer) -> ScriptedServer:
+    """The same server, asked by OpenAI's API."""
+    ollama.kind = "openai"
+    return ollama
+
+
+@pytest.fixture(params=["ollama", "openai"])
+def served(request: pytest.FixtureRequest, ollama: ScriptedServer) -> ScriptedServer:
+    """The same server, asked by each API."""
+    ollama.kind = request.param
+    return ollama
+
+
+@pytest.fixture
 def trap() -> Iterator[tuple[str, list[str]]]:
     """The address of a server that nobody may ask, and the first lines of those who did."""
     visits: list[str] = []

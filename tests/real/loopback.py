@@ -31,7 +31,7 @@ class LoopbackServer(ThreadingHTTPServer):
         """The other side hung up: nothing to print."""
 
     def kill(self) -> None:
-        if self._thread.is_alive() and self._thread is not threading.current_thread():
+        if self._thread.is_alive():
             self.shutdown()
             self._thread.join()
         self.socket.close()

@@ -14,14 +14,15 @@ the model writes as JSON; or a `Fault`, which does with the connection what it l
 import json
 import math
 import threading
-import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
+from retriever.served.generator import Generator
 from retriever.served.task import ABILITIES, PROBE_VERSION, Abilities
+from retriever.settings.schema import LlmSettings
 from tests.fake_encoder import FakeEncoder
 from tests.real.loopback import Fault as Fault
 from tests.real.loopback import LoopbackHandler, LoopbackServer, serving
@@ -55,14 +56,11 @@ class Asked:
 
     @property
     def instructions(self) -> str:
-        return self._of("system")
+        return str(self.body["messages"][0]["content"])
 
     @property
     def material(self) -> str:
-        return self._of("user")
-
-    def _of(self, role: str) -> str:
-        return "\n".join(message["content"] for message in self.body["messages"] if message["role"] == role)
+        return str(self.body["messages"][1]["content"])
 
     @property
     def has_schema(self) -> bool:
@@ -97,8 +95,9 @@ class Asked:
 
     @property
     def num_predict(self) -> int:
-        most = self.body.get("max_tokens") or self.body.get("max_completion_tokens") or 10**6
-        return int(self.body["options"]["num_predict"]) if self.is_ollama else int(most)
+        if self.is_ollama:
+            return int(self.body["options"]["num_predict"])
+        return int(self.body.get("max_tokens") or self.body["max_completion_tokens"])
 
     @property
     def prompt_tokens(self) -> int:
@@ -142,35 +141,43 @@ class ScriptedServer:
     rank: Answer = rank_words  # to every request for an order: its JSON, or a `Fault`
     judge: Answer = lambda asked: None
     """To every request for odds: how likely `yes` is beside `no`; None: it says nothing of odds."""
-    once: deque[Answer | Fault] = field(default_factory=deque)  # to the next requests of these three kinds
+    once: deque[Answer | Fault] = field(default_factory=deque)  # to the next requests of these kinds
     models: dict[str, Model] = field(
         default_factory=lambda: {"llama3.2:latest": Model(), "nomic-embed-text:latest": Model(("embedding",), 2048)}
     )
     """As Ollama has them."""
     listed: list[Any] = field(default_factory=lambda: [{"id": "llama3.2", "object": "model", "max_model_len": 131_072}])
     """The models of OpenAI's API."""
-    described: dict[str, Any] = field(default_factory=dict)  # what it says of itself besides, by path
-    key: str = ""  # what it wants to see; empty: nothing
-    refuses: Sequence[str] = ()  # fields of a request that it does not know, as strict servers say
-    timings: Mapping[str, float] | None = None  # as llama.cpp measures
-    reads: float = 0.0  # tokens a second, as Ollama says of its answers; 0: it says nothing of its speed
+    described: dict[str, Any] = field(default_factory=dict)
+    """By path, what it says of itself in place of that or besides: JSON, or a `Fault`."""
+    reads: float = 0.0  # tokens a second, as it says of its answers; 0: it says nothing of its speed
     writes: float = 0.0
     waits: bool = False  # whether it takes as long as it says
-    health: Fault | None = None  # what happens to every question about the server and its models; None: it is answered
+    kind: str = "ollama"  # whose API it is asked by
     requests: list[tuple[str, Mapping[str, Any], Mapping[str, str]]] = field(default_factory=list)
     """Path, body and headers (lower case) of all that was asked, in order."""
     server: LoopbackServer | None = None
     ended: threading.Event = field(default_factory=threading.Event)  # set when the test is over: nothing waits longer
 
     @property
-    def url(self) -> str:
+    def address(self) -> str:
+        """Without a path."""
         assert self.server
         return self.server.url
 
     @property
+    def url(self) -> str:
+        """Where it is asked by its kind."""
+        return self.address if self.kind == "ollama" else self.v1
+
+    @property
     def v1(self) -> str:
         """Where it speaks OpenAI's API."""
-        return f"{self.url}/v1"
+        return f"{self.address}/v1"
+
+    def open(self, **settings: Any) -> Generator:  # noqa: ANN401 - as the settings have them
+        """A generator that asks it."""
+        return Generator(LlmSettings(**{"url": self.url, **settings}))
 
     def of_kind(self, kind: str) -> list[Asked]:
         """What it was asked to `write`, `embed` or `rank`."""
@@ -186,7 +193,7 @@ class ScriptedServer:
 
     def remember(self, abilities: Abilities, model: str = "llama3.2") -> None:
         """What a model was seen to do well is known, as each API names it."""
-        for key in (f"{self.url} {model} digest of {self.find(model)}", f"{self.v1} {model} "):
+        for key in (f"{self.address} {model} digest of {self.find(model)}", f"{self.v1} {model} "):
             ABILITIES.write(f"{key} {PROBE_VERSION}", abilities)
 
     def kill(self) -> None:
@@ -240,82 +247,38 @@ class ModelHandler(LoopbackHandler):
         self._answer(Asked(self.path, self.body()))
 
     def _answer(self, asked: Asked) -> None:
-        script = self.script
-        script.requests.append((self.path, asked.body, self.lower_headers()))
-        unknown = [name for name in script.refuses if name in asked.body]
-        if script.key and self.headers.get("authorization", "") != f"Bearer {script.key}":
-            sent = self.headers.get("authorization", "").removeprefix("Bearer ")
-            self.reply(401, {"error": {"message": f"Incorrect API key provided: {sent}"}})
-        elif unknown:
-            said = f"Unrecognized request argument supplied: {unknown[0]}"
-            self.reply(400, {"error": {"message": said, "type": "invalid_request_error"}})
-        elif not asked.kind:
-            script.health.do(self, asked) if script.health else self._describe(asked)
-        elif asked.is_ollama and script.find(asked.model) is None:
-            self.reply(404, {"error": f"model '{asked.model}' not found"})
+        self.script.requests.append((self.path, asked.body, self.lower_headers()))
+        given = self._choose(asked)
+        if isinstance(given, Fault):
+            given.do(self, asked)
+        elif asked.kind == "write":
+            self.write(asked, given if isinstance(given, str) else json.dumps(given))
         else:
-            usual = {"write": script.answer, "judge": script.judge, "embed": script.embed, "rank": script.rank}
-            given = script.once.popleft() if script.once else usual[asked.kind]
-            answer = given if isinstance(given, Fault) else given(asked)
-            if isinstance(answer, Fault):
-                answer.do(self, asked)
-            elif asked.kind == "judge":
-                self._judge(asked, answer)
-            elif asked.kind == "rank":
-                self.reply(200, answer)
-            elif asked.kind == "embed":
-                self._embed(asked, answer)
-            else:
-                self._write(asked, answer if isinstance(answer, str) else json.dumps(answer))
+            shapes = {"embed": shape_vectors, "judge": shape_odds}
+            self.reply(200, shapes[asked.kind](asked, given) if asked.kind in shapes else given)
 
-    def _describe(self, asked: Asked) -> None:
+    def _choose(self, asked: Asked) -> object:
+        """What the script says to a request, or a `Fault`."""
+        script = self.script
+        if not asked.kind:
+            return self._describe(asked)
+        if asked.is_ollama and script.find(asked.model) is None:
+            return status(404, {"error": f"model '{asked.model}' not found"})
+        usual = {"write": script.answer, "judge": script.judge, "embed": script.embed, "rank": script.rank}
+        given = script.once.popleft() if script.once else usual[asked.kind]
+        return given if isinstance(given, Fault) else given(asked)
+
+    def _describe(self, asked: Asked) -> object:
         """What the server says of itself and of its models."""
         script = self.script
-        models = sorted(script.models)
-        listed = [{"name": name, "model": name, "digest": f"digest of {name}", "size": 9} for name in models]
-        if self.path in script.described:
-            self.reply(200, script.described[self.path])
-        elif self.path == "/api/tags":
-            self.reply(200, {"models": listed})
-        elif self.path == "/v1/models":
-            self.reply(200, {"object": "list", "data": script.listed})
-        elif self.path == "/api/show" and (name := script.find(asked.model)):
-            model = script.models[name]
+        known: dict[str, Any] = {
+            "/api/tags": {"models": [{"model": name, "digest": f"digest of {name}"} for name in sorted(script.models)]},
+            "/v1/models": {"data": script.listed},
+        }
+        if model := script.models.get(script.find(asked.model) or ""):
             info = {"general.architecture": "llama", "llama.context_length": model.context_length}
-            shown = {
-                "model_info": info,
-                "capabilities": model.capabilities,
-                "details": {"family": "llama"},
-            }
-            self.reply(200, shown)
-        else:
-            self.reply(404, {"error": "Not Found"})
-
-    def _embed(self, asked: Asked, rows: Any) -> None:  # noqa: ANN401 - whatever the script gives
-        """The rows in the shape that the path asks for; OpenAI's last one first, as their index allows."""
-        if asked.is_ollama:
-            self.reply(200, {"model": asked.model, "embeddings": rows})
-        else:
-            self.reply(200, {"data": [{"index": place, "embedding": row} for place, row in enumerate(rows)][::-1]})
-
-    def _judge(self, asked: Asked, likely: Any) -> None:  # noqa: ANN401 - whatever the script gives
-        odds = [
-            {"token": word, "logprob": math.log(p)} for word, p in (("Yes", likely), ("no", 1 - (likely or 0))) if p
-        ]
-        first = [{"token": "yes", "logprob": 0.0, "top_logprobs": odds}]
-        message = {"role": "assistant", "content": "yes"}
-        said = {"logprobs": first if asked.is_ollama else {"content": first}} if likely is not None else {}
-        if asked.is_ollama:
-            self.reply(200, {"model": asked.model, "message": message, "done": True, **said})
-        else:
-            self.reply(200, {"choices": [{"message": message, "finish_reason": "length", **said}]})
-
-    def _write(self, asked: Asked, text: str) -> None:
-        model = self.script.models.get(self.script.find(asked.model) or "")
-        if asked.is_ollama and model and "completion" not in model.capabilities:
-            self.reply(400, {"error": f'"{asked.model}" does not support chat'})
-        else:
-            self.write(asked, text)
+            known["/api/show"] = {"model_info": info, "capabilities": model.capabilities}
+        return (known | script.described).get(self.path, status(404, {"error": "Not Found"}))
 
     # The pieces of a stream, in either API.
 
@@ -353,22 +316,23 @@ class ModelHandler(LoopbackHandler):
             delta = {"reasoning_content" if is_thought else "content": text}
             self.part(asked, {"choices": [{"index": 0, "delta": delta, "finish_reason": None}]})
 
-    def complete(self, asked: Asked, reason: str, written: int = 1) -> None:
-        script = self.script
+    def complete(self, asked: Asked, reason: str, written: int) -> None:
+        reads, writes, read = self.script.reads, self.script.writes, asked.prompt_tokens
         if asked.is_ollama:
-            # A longer prompt is cut in silence, and then num_ctx tokens are counted.
-            read = min(asked.prompt_tokens, asked.num_ctx)
-            counts: dict[str, Any] = {"prompt_eval_count": read, "eval_count": written}
-            if script.reads:
-                counts["prompt_eval_duration"] = int(1e9 * read / script.reads)
-                counts["eval_duration"] = int(1e9 * written / script.writes)
-            message = {"role": "assistant", "content": ""}
-            self.part(asked, {"message": message, "done": True, "done_reason": reason, **counts})
+            read = min(read, asked.num_ctx)  # a longer prompt is cut in silence, and then num_ctx tokens are counted
+            last = {"done": True, "done_reason": reason, "prompt_eval_count": read, "eval_count": written}
+            if reads:
+                last |= {"prompt_eval_duration": int(1e9 * read / reads), "eval_duration": int(1e9 * written / writes)}
+            self.part(asked, last)
         else:
             self.part(asked, {"choices": [{"index": 0, "delta": {}, "finish_reason": reason}]})
-            if (asked.body.get("stream_options") or {}).get("include_usage"):
-                usage = {"prompt_tokens": asked.prompt_tokens, "completion_tokens": written}
-                self.part(asked, {"choices": [], "usage": usage, "timings": script.timings})
+            last = {"choices": [], "usage": {"prompt_tokens": read, "completion_tokens": written}}
+            if reads:  # as llama.cpp measures
+                last["timings"] = {
+                    "prompt_n": read, "prompt_ms": 1e3 * read / reads,
+                    "predicted_n": written, "predicted_ms": 1e3 * written / writes,
+                }  # fmt: skip
+            self.part(asked, last)
             self.send(b"data: [DONE]\n\n")
         self.end()
 
@@ -382,6 +346,23 @@ class ModelHandler(LoopbackHandler):
 
     def end(self) -> None:
         self.wfile.write(b"0\r\n\r\n")
+
+
+def shape_vectors(asked: Asked, rows: Any) -> object:  # noqa: ANN401 - whatever the script gives
+    """The rows in the shape that the path asks for; OpenAI's last one first, as their index allows."""
+    if asked.is_ollama:
+        return {"embeddings": rows}
+    return {"data": [{"index": place, "embedding": row} for place, row in enumerate(rows)][::-1]}
+
+
+def shape_odds(asked: Asked, likely: Any) -> object:  # noqa: ANN401 - as above
+    """An answer of one word, with how likely it was beside another."""
+    said: dict[str, Any] = {"message": {"role": "assistant", "content": "yes"}}
+    if likely is not None:
+        odds = [{"token": "Yes", "logprob": math.log(likely)}, {"token": "no", "logprob": math.log(1 - likely)}]
+        first = [{"token": "yes", "logprob": 0.0, "top_logprobs": odds}]
+        said["logprobs"] = first if asked.is_ollama else {"content": first}
+    return said if asked.is_ollama else {"choices": [said]}
 
 
 def tokens(text: str) -> int:
@@ -415,27 +396,29 @@ def parts(handler: ModelHandler, asked: Asked, *contents: object) -> None:
     handler.end()
 
 
-@fault
-def cut_stream(handler: ModelHandler, asked: Asked, text: str = '{"queries": [') -> None:
-    """The stream ends well, without its last part."""
+def begin_answer(handler: ModelHandler, asked: Asked, text: str = '{"queries": [') -> None:
     handler.begin(asked)
     handler.piece(asked, text)
+
+
+@fault
+def cut_stream(handler: ModelHandler, asked: Asked, *text: str) -> None:
+    """The stream ends well, without its last part."""
+    begin_answer(handler, asked, *text)
     handler.end()
 
 
 @fault
-def closed(handler: ModelHandler, asked: Asked, text: str = '{"queries": [') -> None:
+def closed(handler: ModelHandler, asked: Asked) -> None:
     """The connection ends in the middle of the answer."""
-    handler.begin(asked)
-    handler.piece(asked, text)
+    begin_answer(handler, asked)
     handler.close_connection = True
 
 
 @fault
-def killed(handler: ModelHandler, asked: Asked, text: str = '{"queries": [') -> None:
+def killed(handler: ModelHandler, asked: Asked) -> None:
     """The server dies in the middle of its answer."""
-    handler.begin(asked)
-    handler.piece(asked, text)
+    begin_answer(handler, asked)
     handler.script.kill()
 
 
@@ -453,17 +436,10 @@ def delayed(handler: ModelHandler, asked: Asked, seconds: float, answer: object)
 
 
 @fault
-def trickle(handler: ModelHandler, asked: Asked, every_s: float = 0.05) -> None:
-    """One byte of an answer after another, for ever."""
+def trickle(handler: ModelHandler, asked: Asked) -> None:
+    """One byte of an answer after another, until the client goes away."""
     handler.begin(asked)
-    _for_ever(handler, lambda: handler.send(b" "), every_s)
-
-
-def _for_ever(handler: ModelHandler, act: Callable[[], object], every_s: float) -> None:
     handler.close_connection = True
-    started = time.monotonic()
-    while not handler.script.ended.wait(every_s) and time.monotonic() - started < 30:
-        try:
-            act()
-        except OSError:  # the client went away
-            return
+    with suppress(OSError):
+        while not handler.script.ended.wait(0.05):
+            handler.send(b" ")

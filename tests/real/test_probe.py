@@ -9,10 +9,8 @@ import pytest
 
 from retriever.api import open_retriever
 from retriever.errors import LanguageModelError
-from retriever.served.generator import Generator
 from retriever.served.task import SPEEDS, Abilities, Speed
 from retriever.serving.pool import ServedIndex
-from retriever.settings.schema import LlmSettings
 from retriever.types import Answer
 from retriever.upkeep.probe import PASSAGES, REWORDED, probe
 from tests.program import Cli
@@ -81,20 +79,20 @@ def test_a_model_is_seen_to_do_what_it_can(
 ) -> None:
     ollama.answer, ollama.judge = answer, judge
     SPEEDS.write(f"{ollama.url} llama3.2", Speed(60, 12))
-    generator = Generator(LlmSettings(url=ollama.url))
+    generator = ollama.open()
     assert probe(generator) == abilities
     assert generator.abilities == abilities
 
 
 def test_other_weights_of_a_name_are_tried_again(ollama: ScriptedServer) -> None:
-    generator = Generator(LlmSettings(url=ollama.url))
+    generator = ollama.open()
     assert generator.abilities
     ollama.described["/api/tags"] = {"models": [{"model": "llama3.2:latest", "digest": "another"}]}
-    assert Generator(LlmSettings(url=ollama.url)).abilities is None
+    assert ollama.open().abilities is None
 
 
 def test_a_server_that_is_away_says_nothing_of_its_model(ollama: ScriptedServer) -> None:
-    generator = Generator(LlmSettings(url=ollama.url))
+    generator = ollama.open()
     ollama.kill()
     with pytest.raises(LanguageModelError):
         probe(generator)
@@ -104,7 +102,7 @@ def test_a_served_index_tries_the_model_in_the_background(ships: Shelf, ollama: 
     ollama.answer = writing(give_back, repeat)
     ollama.described["/api/tags"] = {"models": [{"model": "llama3.2:latest", "digest": "another"}]}
     settings = {"use_llm": True, "llm": {"url": ollama.url, "seconds": 0.5}}
-    generator = Generator(LlmSettings(url=ollama.url))
+    generator = ollama.open()
     with ServedIndex(index=str(ships.index), settings=settings) as served:
         served.open()
         assert generator.abilities is None, "the first question does not wait"

@@ -60,17 +60,16 @@ class Served:
     """A model on a scripted server, for the section of the settings that names it."""
 
     section: str
-    kind: str
     script: ScriptedServer
     seconds: float = 30.0
 
     def ask(self, **changes: Any) -> object:  # noqa: ANN401 - as the settings have them
-        given = {"url": self.script.url if self.kind == "ollama" else self.script.v1} | changes
+        given = {"url": self.script.url} | changes
         match self.section:
             case "llm":
                 return Generator(LlmSettings(seconds=self.seconds, **given)).write(TASK)
             case "encoder":
-                settings = EncoderSettings(**{"kind": self.kind, "model": "nomic-embed-text", **given})
+                settings = EncoderSettings(**{"kind": self.script.kind, "model": "nomic-embed-text", **given})
                 return open_remote(settings, dimension=64).encode_queries(["two boats"])
         rerank = RerankSettings(kind="endpoint", url=given["url"])
         reranker = EndpointReranker(Profile(rerank=rerank, llm=LlmSettings(seconds=self.seconds)))
@@ -94,8 +93,8 @@ class Served:
 
 @pytest.fixture(params=ALL, ids="-".join)
 def served(request: pytest.FixtureRequest, ollama: ScriptedServer) -> Served:
-    section, kind = request.param
-    return Served(section, kind, ollama)
+    section, ollama.kind = request.param
+    return Served(section, ollama)
 
 
 by_openai = pytest.mark.parametrize("served", BY_OPENAI, indirect=True, ids="-".join)
@@ -127,9 +126,10 @@ def test_a_key_is_sent_but_neither_printed_nor_logged(
 ) -> None:
     monkeypatch.setenv(KEYS[served.section], "sk-secret")
     monkeypatch.setenv("OPENAI_API_KEY", "of another server")
-    served.script.key = "another"  # it repeats what it was sent
+    served.script.once.append(status(401, "Incorrect API key provided: sk-secret"))
     with caplog.at_level(logging.DEBUG):
         assert "refuses the key (Incorrect API key provided: (the key))" in served.fail()
+    assert served.headers[-1]["authorization"] == "Bearer sk-secret"
     assert "sk-secret" not in caplog.text
 
 
@@ -147,7 +147,8 @@ def test_an_address_that_may_not_be_asked_is_not_asked(
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-secret")
     monkeypatch.setenv("OLLAMA_HOST", "192.0.2.1")
-    failure = Served(section, kind, ollama).fail(url=url)
+    ollama.kind = kind
+    failure = Served(section, ollama).fail(url=url)
     assert re.search(said, failure)
     assert "sk-secret" not in failure
 
@@ -184,7 +185,7 @@ def test_a_fault_that_passes_does_no_harm(served: Served, fault: Fault) -> None:
 
 SLOW = {
     "silence": silence(),
-    "one byte each 50 ms": trickle(0.05),
+    "one byte each 50 ms": trickle(),
 }
 
 

@@ -1,15 +1,12 @@
 """What is asked of slow models, and of those that read little: planned by what their servers say."""
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 from pydantic import BaseModel
 
 from retriever.api import open_retriever
-from retriever.served.generator import Generator
 from retriever.served.task import SPEEDS, Speed, Task
-from retriever.settings.schema import LlmSettings
 from retriever.types import Answer
 from tests.program import Cli
 from tests.real.conftest import SHIPS_QUESTION as QUESTION
@@ -30,18 +27,18 @@ def answered(asked: Asked) -> object:
     return NUMBERS if "numbers" in asked.properties else help_and_reverse(asked)
 
 
-def opened(ollama: ScriptedServer, **settings: Any) -> Generator:  # noqa: ANN401 - as the settings have them
-    return Generator(LlmSettings(url=ollama.url, **settings))
-
-
-def ask(ships: Shelf, ollama: ScriptedServer, profile: str = "full", **llm: Any) -> Answer:  # noqa: ANN401 - as above
-    settings = {"llm": {"url": ollama.url} | llm, "hyde": "always" if profile == "full" else "auto"}
+def ask(ships: Shelf, server: ScriptedServer, profile: str = "full") -> Answer:
+    settings = {
+        "llm": {"url": server.url},
+        "hyde": "always" if profile == "full" else "auto",
+        "rerank": {"kind": "llm"},
+    }
     with open_retriever((), ships.index, profile, settings, encoder=ships.encoder) as retriever:
         return retriever.search(QUESTION)
 
 
 def test_the_newest_speed_counts(ollama: ScriptedServer) -> None:
-    generator = opened(ollama)
+    generator = ollama.open()
     for ollama.reads in (60.0, 160.0):
         ollama.writes = 12.0
         generator.write(TASK)
@@ -54,7 +51,7 @@ def test_a_damaged_file_says_nothing_of_speeds(ollama: ScriptedServer, tmp_path:
     SPEEDS.write(f"{ollama.url} llama3.2", Speed(60, 12))
     (file,) = (tmp_path / "cache").rglob(SPEEDS.name)
     file.write_text(content.replace("URL", ollama.url))
-    assert opened(ollama).speed is None
+    assert ollama.open().speed is None
 
 
 @pytest.mark.parametrize(
@@ -79,13 +76,11 @@ def test_a_stage_asks_for_what_the_model_can_do(
         assert len(answer.trace.order) == 30, "the others stay behind them"
 
 
-@pytest.mark.parametrize("kind", ["ollama", "openai"], ids=["headers late", "headers early"])
-def test_a_slow_model_finishes_whenever_its_headers_come(ships: Shelf, ollama: ScriptedServer, kind: str) -> None:
+def test_a_slow_model_finishes_whether_its_headers_come_late_or_early(ships: Shelf, served: ScriptedServer) -> None:
     """It is planned at 60 tokens a second read and 12 written, and runs 20 times as fast."""
-    url = ollama.url if kind == "ollama" else ollama.v1
-    SPEEDS.write(f"{url} llama3.2", Speed(60.0, 12.0))
-    ollama.waits, ollama.reads, ollama.writes = True, 60.0 * 20, 12.0 * 20
-    answer = ask(ships, ollama, url=url, model="llama3.2")
+    SPEEDS.write(f"{served.url} llama3.2", Speed(60.0, 12.0))
+    served.waits, served.reads, served.writes = True, 60.0 * 20, 12.0 * 20
+    answer = ask(ships, served)
     assert answer.degraded == ()
     assert {hit.scale for hit in answer.hits} == {"reranked"}
 
@@ -114,21 +109,17 @@ def test_doctor_tries_the_language_model_and_measures_its_speed(ollama: Scripted
     full = findings("--profile", "full")
     assert full["model"][0] == full["answer"][0] == "well"
     assert full["answer"][1].endswith("150 tokens a second read, 20 written")
-    assert opened(ollama).speed
+    assert ollama.open().speed
     assert findings("--profile", "full", "--llm-model", "mistral", code=1)["model"][0] == "problem"
     assert "are for --llm" in cli("doctor", "--profile", "full", code=2).err
 
 
 def test_a_slot_of_2048_tokens_holds_both_tasks_of_a_model_that_does_not_think(
-    ships: Shelf, ollama: ScriptedServer
+    ships: Shelf, openai: ScriptedServer
 ) -> None:
-    ollama.listed = [{"id": "llama3.2", "meta": {"n_params": 1_500_000_000, "size": 9}}]
-    ollama.described["/props"] = {
-        "chat_template": "{% for message in messages %}{{ message.content }}{% endfor %}",
-        "default_generation_settings": {"n_ctx": 2048},
-    }
-    SPEEDS.write(f"{ollama.v1} llama3.2", Speed(1e5, 1e5))
-    settings = {"llm": {"url": ollama.v1}, "hyde": "always", "rerank": {"kind": "llm"}}
-    with open_retriever((), ships.index, "full", settings, encoder=ships.encoder) as retriever:
-        assert retriever.search(QUESTION).degraded == ()
-    assert all(asked.prompt_tokens + asked.num_predict <= 2048 for asked in ollama.asked)
+    openai.listed = [{"id": "llama3.2", "meta": {"n_params": 1_500_000_000, "size": 9}}]
+    template = "{% for message in messages %}{{ message.content }}{% endfor %}"
+    openai.described["/props"] = {"chat_template": template, "default_generation_settings": {"n_ctx": 2048}}
+    SPEEDS.write(f"{openai.url} llama3.2", Speed(1e5, 1e5))
+    assert ask(ships, openai).degraded == ()
+    assert all(asked.prompt_tokens + asked.num_predict <= 2048 for asked in openai.asked)

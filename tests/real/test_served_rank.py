@@ -4,7 +4,7 @@ import pytest
 
 from retriever.rerank.cross_encoders import SENT_TOKENS, EndpointReranker
 from retriever.rerank.stage import RerankInput
-from retriever.settings.schema import LlmSettings, Profile, RerankSettings
+from retriever.settings.schema import Profile, RerankSettings
 from tests.real.scripted_server import (
     ScriptedServer,
     status,
@@ -16,9 +16,8 @@ QUESTION = "tomatoes in a wet summer"
 SHOWN = [RerankInput("A > B", text) for text in ("the longest", "another", "one")]
 
 
-def opened(ollama: ScriptedServer, seconds: float = 30.0, **changes: object) -> EndpointReranker:
-    settings = RerankSettings(**{"kind": "endpoint", "model": "small", "url": ollama.v1, **changes})  # type: ignore[arg-type] # the tests' own names
-    return EndpointReranker(Profile(rerank=settings, llm=LlmSettings(seconds=seconds)))
+def opened(ollama: ScriptedServer) -> EndpointReranker:
+    return EndpointReranker(Profile(rerank=RerankSettings(kind="endpoint", model="small", url=ollama.v1)))
 
 
 def test_all_candidates_are_asked_in_one_request(ollama: ScriptedServer) -> None:
