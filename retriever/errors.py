@@ -27,8 +27,7 @@ RetrieverError                  what went wrong, and what to do about it; the co
 ├── ServingError                nothing can be served: the port is taken, or the address is not this machine's
 └── NotReadyError               the documents are still being indexed
 
-Each may carry a `hint`: what to do. `str(error)` is the whole text for a Python program or a log; the command line, the
-page and the MCP server take `message` and `hint` apart, and say the hint in their own way.
+Each may carry a `hint`: what to do. `str(error)` is the whole text; `message` the error alone.
 """
 
 import os
@@ -37,7 +36,6 @@ import shutil
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Self
 
 INSTALLED = "hybrid-retrieve"  # the console script
 SHORT = "hr"  # the same one
@@ -67,24 +65,14 @@ def name_installer(extra: str = "") -> str:
     return f"pip install '{INSTALLED}[{extra}]'" if extra else f"pip install --force-reinstall {INSTALLED}"
 
 
-class CommandHint(str):
-    """A hint that is a command line: its arguments, without the program's name.
+def suggest(arguments: str, lead: str = "run") -> str:
+    """Return a hint that is a command line, `run: hybrid-retrieve index FOLDER`, with the program as it was called.
 
-    Attributes:
+    Args:
+        arguments: without the program's name.
         lead: the words before it: "run", or for example "if that is meant, run".
     """
-
-    lead: str
-
-    def __new__(cls, arguments: str, lead: str = "run") -> Self:
-        """Make a string with the words that come before it."""
-        command = super().__new__(cls, arguments)
-        command.lead = lead
-        return command
-
-    def render(self) -> str:
-        """Return `run: hybrid-retrieve index FOLDER`, with the program as it was called."""
-        return f"{self.lead}: {name_program()} {self}"
+    return f"{lead}: {name_program()} {arguments}"
 
 
 class RetrieverError(Exception):
@@ -92,7 +80,7 @@ class RetrieverError(Exception):
 
     Args:
         message: what went wrong, in one or two sentences.
-        hint: what to do: a `CommandHint`, or a sentence without its first capital; empty where the message says it.
+        hint: what to do: of `suggest`, or a sentence without its first capital; empty where the message says it.
     """
 
     def __init__(self, message: str = "", *, hint: str = "") -> None:
@@ -105,8 +93,7 @@ class RetrieverError(Exception):
         return super().__str__()
 
     def __str__(self) -> str:
-        hint = self.hint.render() if isinstance(self.hint, CommandHint) else self.hint
-        return "; ".join(filter(None, [self.message, hint]))
+        return "; ".join(filter(None, [self.message, self.hint]))
 
 
 class UsageError(RetrieverError):
@@ -156,9 +143,7 @@ class UnknownReferenceError(UsageError):
     def __init__(self, reference: str, near: Sequence[str] = ()) -> None:
         self.near = tuple(near)
         question = f"did you mean {' or '.join(map(repr, near))}?" if near else ""
-        super().__init__(
-            f"{reference!r} is not in the index", hint=question or CommandHint("tree", "to see what is, run")
-        )
+        super().__init__(f"{reference!r} is not in the index", hint=question or suggest("tree", "to see what is, run"))
 
 
 class ClosedError(UsageError):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from pageindex.node import Node
 from retriever.answering.context import AnswerInContext, build_context, gather_sections, load_token_counter
-from retriever.errors import ClosedError, CommandHint, IndexLockedError, NoIndexError, RetrieverError, SnapshotError
+from retriever.errors import ClosedError, IndexLockedError, NoIndexError, RetrieverError, SnapshotError, suggest
 from retriever.indexing.request import FolderAccess, IndexRequest
 from retriever.looking.browse import find_similar, load_tree_at, read_excerpt, read_nodes
 from retriever.looking.status import Watch, describe_state, read_status
@@ -95,7 +95,7 @@ class Retriever(Closing):
                 try:
                     with index.view() as view:
                         if not view.state.snapshot:
-                            hint = CommandHint(f"index FOLDER --index {shlex.quote(str(self.store))}")
+                            hint = suggest(f"index FOLDER --index {shlex.quote(str(self.store))}")
                             raise NoIndexError(f"the index {self.store} is not finished", hint=hint)
                         corrected = correct_question(asked, view)
                         found = search(view, self._models, corrected, self.profile, own, self.access)

@@ -14,7 +14,7 @@ from retriever.command_line.options import ExitCode, Opening
 from retriever.command_line.output import Output
 from retriever.display.json import dump
 from retriever.display.phrases import format_age, pluralize
-from retriever.errors import CommandHint, RetrieverError, UsageError
+from retriever.errors import RetrieverError, UsageError, suggest
 from retriever.looking.indexes import drop_index, find_named, list_indexes
 from retriever.settings.layers import DEFAULT_PROFILE
 from retriever.settings.schema import INDEX_SECTIONS
@@ -118,7 +118,7 @@ def indexes(console: Console, output: Output, drop: tuple[str, ...], *, yes: boo
     content = {"indexes": [dump(item) | {key: dump(getattr(item, key)) for key in more} for item in found]}
     output.show(content, (line for item in found for line in describe_index(item)))
     if output.is_for_people and not found:
-        console.note(f"there is no index yet; {CommandHint('index FOLDER').render()}")
+        console.note(f"there is no index yet; {suggest('index FOLDER')}")
     return ExitCode.OK
 
 

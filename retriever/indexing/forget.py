@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from retriever.embedding import open_encoder
-from retriever.errors import CommandHint, EncoderError, NoIndexError, UnknownReferenceError, UsageError
+from retriever.errors import EncoderError, NoIndexError, UnknownReferenceError, UsageError, suggest
 from retriever.indexing.request import IndexRequest, locate_path
 from retriever.places.background import renew_background
 from retriever.store import reading, writing
@@ -69,7 +69,7 @@ def take_back(request: IndexRequest, references: Sequence[str]) -> ForgetReport:
         targets = [find_target(connection, reference) for reference in references]
         for target in targets:
             if target.path not in target.folder.forgotten:
-                raise UsageError(f"{target.name} was not forgotten", hint=CommandHint("status", "to see what was, run"))
+                raise UsageError(f"{target.name} was not forgotten", hint=suggest("status", "to see what was, run"))
         with transaction(connection):
             rows = [(target.folder.key, target.path) for target in targets]
             connection.executemany("DELETE FROM forgotten WHERE folder_key = ? AND path = ?", rows)

@@ -19,7 +19,7 @@ from typing import Any, Literal
 from platformdirs import user_data_path
 
 from pageindex.corpus import CorpusOptions, read_file
-from retriever.errors import CommandHint, UsageError
+from retriever.errors import UsageError, suggest
 from retriever.places import Store, open_store
 from retriever.protocols import Encoder
 from retriever.settings.layers import GivenSettings
@@ -213,7 +213,7 @@ def check_folders(folders: Sequence[Path]) -> None:
         if holds_home(folder):
             raise UsageError(
                 f"{folder} holds everything that is yours: name the folder of documents",
-                hint=CommandHint(f"index --yes {shlex.quote(str(folder))}", "if all of it is meant, run"),
+                hint=suggest(f"index --yes {shlex.quote(str(folder))}", "if all of it is meant, run"),
             )
 
 

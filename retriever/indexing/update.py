@@ -25,12 +25,12 @@ from retriever.embedding.encoder import (
     measure_foreign,
 )
 from retriever.errors import (
-    CommandHint,
     DocumentsError,
     EncoderError,
     RetrieverError,
     StorageError,
     UsageError,
+    suggest,
 )
 from retriever.indexing.changes import (
     FolderChanges,
@@ -158,7 +158,7 @@ def find_changes(
         others = (folder.path for folder in stored if folder.path != path)
         if inner := next((other for other in others if Path(other).is_relative_to(path)), None):
             command = shlex.join(["forget", inner, "--index", str(request.store)])
-            hint = CommandHint(command, "take that out first, or name another index")
+            hint = suggest(command, "take that out first, or name another index")
             raise UsageError(f"{path} holds {inner}, which this index has already", hint=hint)
     new = [StoredFolder(0, path, "", "") for path in listings if path not in {folder.path for folder in stored}]
     found = []

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from pageindex.blocks import count_lines
 from pageindex.node import Node, NodeKind, Span
 from pageindex.tree import DocumentTree
-from retriever.errors import CommandHint, RetrieverError, UsageError
+from retriever.errors import RetrieverError, UsageError, suggest
 from retriever.indexing.request import FolderAccess
 from retriever.looking.references import (
     check_lines,
@@ -249,7 +249,7 @@ def score_similar(
     tree = view.tree
     tree.load([key])
     if not view.state.fingerprint:
-        raise UsageError("the index has no vectors, by which to say what is similar", hint=CommandHint("index FOLDER"))
+        raise UsageError("the index has no vectors, by which to say what is similar", hint=suggest("index FOLDER"))
     own = {node_id, *list_below(view, node_id)}
     _, owners, matrix = vectors_of_nodes(view.connection, view.state.fingerprint, own)
     if not len(matrix):

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from pageindex.corpus import CorpusError, UnreadableDocumentError, find_document, has_documents, list_files
-from retriever.errors import CommandHint, NoIndexError, RetrieverError, UsageError
+from retriever.errors import NoIndexError, RetrieverError, UsageError, suggest
 from retriever.indexing.request import (
     INDEX_VARIABLE,
     IndexRequest,
@@ -224,10 +224,10 @@ def _find_here() -> Store:
     if not below and not holds_home(here) and has_documents(here, seconds=LOOK_S):
         known = [index.name for index in list_indexes()]
         others = f"; to ask another one, name it with --index: {', '.join(known[:MAX_LISTED])}" if known else ""
-        hint = CommandHint(f"index {shlex.quote(str(here))}", "to make one, run")
+        hint = suggest(f"index {shlex.quote(str(here))}", "to make one, run")
         raise NoIndexError(f"no index covers {here}{others}", hint=hint, folder=str(here))
     if last is None:
-        raise NoIndexError("nothing has been indexed yet", hint=CommandHint("index FOLDER"))
+        raise NoIndexError("nothing has been indexed yet", hint=suggest("index FOLDER"))
     used = next((known.where for known in list_indexes() if known.store == last), str(last))
     log.warning("note: %s has no index, searching %s", here, used)
     return last
@@ -331,5 +331,5 @@ def find_named(name: str) -> Store:
     """Return the index of that name; UsageError when there is none."""
     store = resolve_name(name, is_asked=False)
     if not store.exists():
-        raise UsageError(f"there is no index {name!r}", hint=CommandHint("indexes", "to see what there is, run"))
+        raise UsageError(f"there is no index {name!r}", hint=suggest("indexes", "to see what there is, run"))
     return store

@@ -12,7 +12,6 @@ from urllib.parse import parse_qsl, quote, unquote, urlencode
 import numpy as np
 
 from retriever.errors import (
-    CommandHint,
     DocumentsError,
     IndexLockedError,
     IndexVersionError,
@@ -21,6 +20,7 @@ from retriever.errors import (
     StorageError,
     UsageError,
     name_installer,
+    suggest,
 )
 from retriever.store.database import Rows
 from retriever.store.text_vectors import PackedVector
@@ -282,5 +282,5 @@ def explain(error: Exception, address: DatabaseUrl) -> RetrieverError:
     return StorageError(f"{address}: {sentence.format(said)}")
 
 
-def suggest_init(address: DatabaseUrl) -> CommandHint:
-    return CommandHint(f"postgres init --index '{address}'", "with a role that may make tables, run")
+def suggest_init(address: DatabaseUrl) -> str:
+    return suggest(f"postgres init --index '{address}'", "with a role that may make tables, run")

@@ -26,7 +26,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from retriever.errors import CommandHint, RetrieverError, UnknownReferenceError, UsageError
+from retriever.errors import RetrieverError, UnknownReferenceError, UsageError
 from retriever.looking.browse import find_relations, load_tree_at
 from retriever.query import AskRequest, Scope
 from retriever.serving.mcp_answers import (
@@ -262,7 +262,7 @@ def call_tool(
 
 def describe_error(error: Exception) -> str:
     """Describe an error to an agent."""
-    if isinstance(error, UnknownReferenceError) and isinstance(error.hint, CommandHint):
+    if isinstance(error, UnknownReferenceError) and not error.near:
         return f"{error.message}; outline() shows what is"
     if isinstance(error, RetrieverError):
         return str(error)

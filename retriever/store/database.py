@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from retriever.errors import (
-    CommandHint,
     IndexDamagedError,
     IndexLockedError,
     IndexVersionError,
     NoIndexError,
     OldIndexError,
     StorageError,
+    suggest,
 )
 from retriever.store.files import FILE_NAME, OWNER, writing_to
 
@@ -142,7 +142,7 @@ def read_schema() -> str:
 def open_file(folder: Path) -> FileConnection:
     """Open a connection for a reader, of a read-only folder too; NoIndexError or another IndexUnusableError."""
     if not is_index(folder):
-        raise NoIndexError(f"there is no index in {folder}", hint=CommandHint("index FOLDER"))
+        raise NoIndexError(f"there is no index in {folder}", hint=suggest("index FOLDER"))
     path = folder / FILE_NAME
     failure: sqlite3.OperationalError
     with translate_sqlite_errors(folder):
@@ -177,7 +177,7 @@ def _check_format(connection: sqlite3.Connection, folder: Path) -> None:
     """Refuse an index that another version made, another program's tables, and an empty database."""
     if _is_empty(connection):
         raise NoIndexError(
-            f"the index {folder} is empty", hint=CommandHint(f"index FOLDER --index {shlex.quote(str(folder))}")
+            f"the index {folder} is empty", hint=suggest(f"index FOLDER --index {shlex.quote(str(folder))}")
         )
     (found,) = connection.execute("PRAGMA user_version").fetchone()
     if not found:
@@ -187,7 +187,7 @@ def _check_format(connection: sqlite3.Connection, folder: Path) -> None:
         raise IndexVersionError(says, hint="update this program, or name another folder with --index")
     if found < INDEX_FORMAT:
         command = f"doctor --repair --index {shlex.quote(str(folder))}"
-        raise OldIndexError(says, hint=CommandHint(command, "to make it again, run"))
+        raise OldIndexError(says, hint=suggest(command, "to make it again, run"))
 
 
 def is_index(folder: Path) -> bool:
@@ -235,7 +235,7 @@ def translate_sqlite_errors(folder: Path) -> Iterator[None]:
 
 def make_damage_error(place: object, what: object) -> IndexDamagedError:
     """Return the error for an index whose rows cannot be relied on; `place` is its store or its folder."""
-    repair = CommandHint(f"doctor --repair --index {shlex.quote(str(place))}")
+    repair = suggest(f"doctor --repair --index {shlex.quote(str(place))}")
     return IndexDamagedError(f"{place}/{FILE_NAME} is damaged ({what})", hint=repair)
 
 

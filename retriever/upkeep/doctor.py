@@ -17,7 +17,6 @@ from retriever.display.phrases import pluralize
 from retriever.embedding.encoder import BUNDLED_MODELS
 from retriever.embedding.onnx import ModelCard
 from retriever.errors import (
-    CommandHint,
     DocumentsError,
     EncoderError,
     IndexDamagedError,
@@ -28,6 +27,7 @@ from retriever.errors import (
     OldIndexError,
     RetrieverError,
     name_installer,
+    suggest,
 )
 from retriever.indexing.request import WAIT_FOR_WRITER_S, explain_refusal, read_named_folders
 from retriever.indexing.update import update_index
@@ -102,7 +102,7 @@ def check_up(
     repairs = tuple(repair_index(place, progress, encoder)) if repair and place else ()
     found = [*examine_software()]
     if place is None:
-        cure = CommandHint("index FOLDER").render()
+        cure = suggest("index FOLDER")
         found.append(Finding("index", "note", "nothing has been indexed yet", cure))
     else:
         found += examine_index(place)
@@ -154,7 +154,7 @@ def examine_language_model(profile: Profile) -> Iterator[Finding]:
 
 def examine_index(index: Store) -> Iterator[Finding]:
     """Examine the database and the snapshot."""
-    repair = CommandHint(f"doctor --repair --index {shlex.quote(str(index))}").render()
+    repair = suggest(f"doctor --repair --index {shlex.quote(str(index))}")
     try:
         with index.read() as connection:
             # What reads rows of a damaged database could fail anywhere, so the rest waits for its repair.
@@ -183,7 +183,7 @@ def examine_rows(connection: Connection) -> Iterator[Finding]:
         yield Finding("vectors", "note", "made without an encoder: searched by words and structure alone")
     elif waiting := text_vectors.pending_count(connection):
         says = f"{pluralize(waiting, 'text')} without a vector yet: their sections are found by words alone"
-        yield Finding("vectors", "note", says, CommandHint("index FOLDER").render())
+        yield Finding("vectors", "note", says, suggest("index FOLDER"))
     else:
         yield Finding("vectors", "well", "every chunk has one")
 
@@ -191,7 +191,7 @@ def examine_rows(connection: Connection) -> Iterator[Finding]:
 def examine_derived(connection: Connection, index: Store, repair: str) -> Iterator[Finding]:
     """Compare what is derived from the rows with them; `repair` is what to do about what is damaged."""
     if not reading.snapshot(connection):
-        cure = CommandHint("index FOLDER").render()
+        cure = suggest("index FOLDER")
         yield Finding("snapshot", "problem", "the first indexing has not finished", cure)
         return
     for name, error in index.derived().examine(connection):
@@ -241,8 +241,8 @@ def repair_index(store: Store, progress: Progress | None = None, encoder: Encode
     named = read_named_folders(store)
     if not stored <= set(named) or not named:  # what this user has not named is not looked at
         says = explain_refusal(", ".join(sorted(stored))) if stored else "which folders it held cannot be read"
-        command = CommandHint(f"index {shlex.join(sorted(stored)) or 'FOLDER'} --index {shlex.quote(str(store))}")
-        yield f"{says}; {command.render()}"
+        command = suggest(f"index {shlex.join(sorted(stored)) or 'FOLDER'} --index {shlex.quote(str(store))}")
+        yield f"{says}; {command}"
         return
     request = index_request(() if stored else named, store, DEFAULT_PROFILE, None, encoder)
     report = update_index(request, progress or NoProgress())
