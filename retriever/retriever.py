@@ -5,14 +5,13 @@ import shlex
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from pageindex.node import Node
-from retriever.answering.context import AnswerInContext, build_context, gather_sections, load_token_counter
+from retriever.answering.context import AnswerInContext, Piece, build_context, gather_sections, load_token_counter
 from retriever.errors import ClosedError, IndexLockedError, NoIndexError, RetrieverError, SnapshotError, suggest
 from retriever.indexing.request import FolderAccess, IndexRequest
-from retriever.looking.browse import find_similar, load_tree_at, read_excerpt, read_nodes
-from retriever.looking.status import Watch, describe_state, read_status
+from retriever.looking.browse import Excerpt, find_similar, load_tree_at, read_excerpt, read_nodes
+from retriever.looking.status import Status, Watch, describe_state, read_status
 from retriever.models import OpenModels
 from retriever.places.view import View
 from retriever.query import AskRequest
@@ -25,13 +24,6 @@ from retriever.store.database import make_damage_error
 from retriever.store.files import Closing
 from retriever.trace import Recorder
 from retriever.types import Answer, IndexState, ShortAnswer, SimilarSections, StageName
-
-# A plain question that meets no changed file needs none of these, and loads none of them: see the functions.
-if TYPE_CHECKING:
-    from retriever.answering.context import Piece
-    from retriever.looking.browse import Excerpt
-    from retriever.looking.status import Status
-
 
 ANSWER_SHARE = 2 / 3  # of llm.seconds, that the sentences of a short answer may take: the search goes before
 ATTEMPTS = 3  # at a snapshot: as it is, once more where a writer replaced it meanwhile, and made anew
@@ -193,7 +185,7 @@ class Retriever(Closing):
         with self.view() as view:
             return read_nodes(view.connection, reference, depth)
 
-    def read(self, reference: str) -> "Excerpt":
+    def read(self, reference: str) -> Excerpt:
         """Read the text of a node id as indexed; of a path, `path:first-last` or `path:line` as it is on the disk.
 
         Raises:
@@ -216,7 +208,7 @@ class Retriever(Closing):
         with self.view() as view:
             return find_similar(view, reference, self.access, count, unlinked=unlinked)
 
-    def status(self) -> "Status":
+    def status(self) -> Status:
         """Return what is indexed, which files changed since, and what is not as it should be."""
         with self.view() as view:
             return read_status(self.store, view, self.profile)

@@ -15,13 +15,12 @@ from retriever.command_line.output import Output
 from retriever.display.json import dump
 from retriever.display.phrases import format_age, pluralize
 from retriever.errors import RetrieverError, UsageError, suggest
-from retriever.looking.indexes import drop_index, find_named, list_indexes
+from retriever.indexing.request import IndexReport
+from retriever.looking.indexes import ListedIndex, drop_index, find_named, list_indexes
 from retriever.settings.layers import DEFAULT_PROFILE
 from retriever.settings.schema import INDEX_SECTIONS
 
 if TYPE_CHECKING:
-    from retriever.indexing.request import IndexReport
-    from retriever.looking.indexes import ListedIndex
     from retriever.upkeep.doctor import CheckUp
 
 
@@ -59,7 +58,7 @@ def index(console: Console, opening: Opening, output: Output, *, yes: bool, enqu
     return ExitCode.OK
 
 
-def describe_report(report: "IndexReport", *, enqueue: bool) -> Iterator[str]:
+def describe_report(report: IndexReport, *, enqueue: bool) -> Iterator[str]:
     held = f"{pluralize(report.documents, 'file')}, {pluralize(report.sections, 'section')}"
     yield f"indexed {held} in {report.seconds:.1f} s"
     yield f"  files    {describe_changes(report)}"
@@ -71,14 +70,14 @@ def describe_report(report: "IndexReport", *, enqueue: bool) -> Iterator[str]:
     yield f"  index    {report.path}"
 
 
-def describe_changes(report: "IndexReport") -> str:
+def describe_changes(report: IndexReport) -> str:
     """Describe what became of the files: `2 added, 1,203 unchanged`."""
     counts = {name: getattr(report, name) for name in ("added", "changed", "removed", "unchanged")}
     counts["skipped"] = len(report.skipped)
     return ", ".join(f"{count:,} {name}" for name, count in counts.items() if count)
 
 
-def follow(console: Console, updates: "Iterator[IndexReport | RetrieverError]", output: Output) -> None:
+def follow(console: Console, updates: Iterator[IndexReport | RetrieverError], output: Output) -> None:
     """Say in a line on standard error what each update of `index --watch` did, and show its report."""
     skipped: frozenset[tuple[str, str]] = frozenset()
     for report in updates:
@@ -122,7 +121,7 @@ def indexes(console: Console, output: Output, drop: tuple[str, ...], *, yes: boo
     return ExitCode.OK
 
 
-def describe_index(item: "ListedIndex") -> Iterator[str]:
+def describe_index(item: ListedIndex) -> Iterator[str]:
     """Yield the line of an index, and its folders below it."""
     from rich import filesize
 

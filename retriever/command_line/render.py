@@ -4,7 +4,7 @@ import os
 import shutil
 from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TextIO
+from typing import TextIO
 
 from rich.console import Console
 from rich.text import Text
@@ -25,10 +25,8 @@ from retriever.display.phrases import (
     sanitize_line,
 )
 from retriever.errors import name_program
-
-if TYPE_CHECKING:
-    from retriever.trace import Spent
-    from retriever.types import Answer, Cited, Hit, ShortAnswer, SimilarSections
+from retriever.trace import Spent
+from retriever.types import Answer, Cited, Hit, ShortAnswer, SimilarSections
 
 MAX_WIDTH = 110  # columns: longer lines of prose are hard to read
 MIN_WIDTH = 40
@@ -78,7 +76,7 @@ class Page:
     def heading(self, title: str, explanation: str) -> None:
         self.line(Text.assemble((sanitize_line(title), "bold"), (f"  {sanitize_line(explanation)}", QUIET)))
 
-    def cite(self, place: "Cited") -> Text:
+    def cite(self, place: Cited) -> Text:
         """Cite lines of a file; on a terminal they open in the editor that `make_editor_link` finds."""
         text = Text(sanitize_line(shorten_citation(place)), CITED)
         address = make_editor_link(f"{place.folder}/{place.file}", place.cited_lines.first) if self.has_links else ""
@@ -102,7 +100,7 @@ class Page:
         self.console.print()
 
 
-def show_answer(page: Page, answer: "Answer", *, full: bool, headline: bool = True) -> None:
+def show_answer(page: Page, answer: Answer, *, full: bool, headline: bool = True) -> None:
     """Print every hit, best first."""
     stems = frozenset(answer.matched_words)
     if headline and answer.hits and answer.verdict != "answered":
@@ -114,7 +112,7 @@ def show_answer(page: Page, answer: "Answer", *, full: bool, headline: bool = Tr
         show_hit(page, hit, stems, full=full)
 
 
-def show_similar(page: Page, found: "SimilarSections") -> None:
+def show_similar(page: Page, found: SimilarSections) -> None:
     """Print the sections near in meaning to another one, nearest first: how near, titles above, what it says."""
     for item in found.sections:
         marks = f"  {item.similarity:.2f}{format_doubt(item.citation_state)}"
@@ -125,7 +123,7 @@ def show_similar(page: Page, found: "SimilarSections") -> None:
             page.paragraph(Text(sanitize_line(item.summary), QUIET), INDENT)
 
 
-def show_hit(page: Page, hit: "Hit", stems: frozenset[str], *, full: bool) -> None:
+def show_hit(page: Page, hit: Hit, stems: frozenset[str], *, full: bool) -> None:
     """Print the citation, the titles above the section, its text or the part that matched, and why it is a hit."""
     cited = page.cite(hit)
     beside = f"{format_section(hit)}{format_doubt(hit.citation_state)}"
@@ -160,7 +158,7 @@ def show_list(page: Page, text: str, stems: frozenset[str], indent: int = 0) -> 
         page.paragraph(mark_words(sanitize_line(row), stems), indent)
 
 
-def find_rows(hit: "Hit", stems: frozenset[str]) -> list[str]:
+def find_rows(hit: Hit, stems: frozenset[str]) -> list[str]:
     """Return the lines of a passage that holds a table or code: those around the most words of the question."""
     rows = [row.expandtabs(4).rstrip() for row in hit.verbatim]
     if len(rows) <= MAX_ROWS or "\n" in hit.sentence:
@@ -182,7 +180,7 @@ def mark_words(text: str, stems: frozenset[str]) -> Text:
 # A short answer.
 
 
-def show_sentences(page: Page, short: "ShortAnswer") -> None:
+def show_sentences(page: Page, short: ShortAnswer) -> None:
     """Print the sentences of a short answer and the lines that each rests on, below who wrote them.
 
     Code that is quoted keeps its lines, a list its items.
@@ -211,7 +209,7 @@ def show_sentences(page: Page, short: "ShortAnswer") -> None:
     page.console.file.flush()
 
 
-def show_dropped(page: Page, short: "ShortAnswer") -> None:
+def show_dropped(page: Page, short: ShortAnswer) -> None:
     """Print what the model wrote that does not hold; then a line between the sentences and the sections."""
     for item in short.dropped:
         page.paragraph(Text(f"dropped: {sanitize_line(item.text)} ({sanitize_line(item.reason)})", QUIET), INDENT)
@@ -222,7 +220,7 @@ def show_dropped(page: Page, short: "ShortAnswer") -> None:
 # How an answer was made.
 
 
-def show_explanation(page: Page, answer: "Answer", spent: "Spent") -> None:
+def show_explanation(page: Page, answer: Answer, spent: Spent) -> None:
     """Print how an answer was made, a table for each part of it."""
     for title, explanation, rows in list_tables(answer, spent):
         page.blank()
@@ -230,7 +228,7 @@ def show_explanation(page: Page, answer: "Answer", spent: "Spent") -> None:
         page.table(rows, left=(1, 2))
 
 
-def list_tables(answer: "Answer", spent: "Spent") -> Iterator[tuple[str, str, list[tuple[str, str, str]]]]:
+def list_tables(answer: Answer, spent: Spent) -> Iterator[tuple[str, str, list[tuple[str, str, str]]]]:
     """Yield the stages, the verdict, each source's first ranks, the fused sums, and what a language model made up."""
     trace = answer.trace
     stages = [(f"{stage.milliseconds:.1f}", stage.name.value, stage.note) for stage in trace.stages]

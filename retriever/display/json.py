@@ -8,15 +8,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from enum import Enum
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pageindex.node import Node, Span
 from retriever.query import ExpansionReport, Scope
 from retriever.trace import Spent
-from retriever.types import Degradation, IndexState
-
-if TYPE_CHECKING:
-    from retriever.types import Answer, ShortAnswer
+from retriever.types import Answer, Degradation, IndexState, ShortAnswer
 
 SCHEMA_VERSION = 6
 
@@ -80,7 +77,7 @@ def add_version(content: Mapping[str, Any]) -> dict[str, Any]:
     return {"schema_version": SCHEMA_VERSION, **content}
 
 
-def dump_answer(answer: "Answer", spent: Spent, *, full: bool = False, explain: bool = False) -> dict[str, Any]:
+def dump_answer(answer: Answer, spent: Spent, *, full: bool = False, explain: bool = False) -> dict[str, Any]:
     """Return an answer as JSON; if `full`, with the hits' texts; if `explain`, with trace and made-up passages."""
     content: dict[str, Any] = dump(answer, *(() if explain else ("trace",)))
     content["hits"] = [dump(hit, *(() if full else ("text", "text_cut"))) for hit in answer.hits]
@@ -90,7 +87,7 @@ def dump_answer(answer: "Answer", spent: Spent, *, full: bool = False, explain: 
     return content | {"timings_ms": sum_timings(answer, spent)}
 
 
-def dump_short_answer(short: "ShortAnswer", spent: Spent) -> dict[str, Any]:
+def dump_short_answer(short: ShortAnswer, spent: Spent) -> dict[str, Any]:
     """Return the answer as `dump_answer` has it, and its sentences."""
     return dump_answer(short.answer, spent) | {"answer": dump(short, "answer")}
 
@@ -109,7 +106,7 @@ def dump_node(node: Node) -> dict[str, Any]:
     }
 
 
-def sum_timings(answer: "Answer", spent: Spent) -> dict[str, float]:
+def sum_timings(answer: Answer, spent: Spent) -> dict[str, float]:
     """Return milliseconds: `opening` (loading, indexing --docs), each stage of the search, `total` by the clock."""
     by_stage: dict[str, float] = {"opening": spent.opening}
     for stage in answer.trace.stages:

@@ -14,7 +14,6 @@ import socket
 from dataclasses import dataclass
 from pathlib import Path
 from secrets import token_urlsafe
-from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 import uvicorn
@@ -25,15 +24,11 @@ from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Mount, Route
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from retriever.errors import RetrieverError, ServingError, UsageError
 from retriever.served.address import is_this_machine, read_token
-
-if TYPE_CHECKING:
-    from starlette.types import ASGIApp, Message, Receive, Scope, Send
-
-    from retriever.serving.pool import ServedIndex
-
+from retriever.serving.pool import ServedIndex
 
 LOOPBACK_NAMES = ("127.0.0.1", "localhost", "[::1]")
 # Asked by what starts and watches servers, under any name and without a token; it says nothing of the documents.
@@ -78,15 +73,15 @@ class RequestGuard:
     It gives every answer the headers that this has not set itself: a picture has a stricter policy of its own.
     """
 
-    def __init__(self, app: "ASGIApp", address: ServerAddress) -> None:
+    def __init__(self, app: ASGIApp, address: ServerAddress) -> None:
         self._app = app
         self._token = address.token.encode()
         self._named = TrustedHostMiddleware(self._check, address.names, www_redirect=False)
 
-    async def __call__(self, scope: "Scope", receive: "Receive", send: "Send") -> None:
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request, or refuse it."""
 
-        async def send_with_headers(message: "Message") -> None:
+        async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
                 headers = MutableHeaders(scope=message)
                 for name, value in HEADERS.items():
@@ -98,7 +93,7 @@ class RequestGuard:
         is_free = scope["type"] == "lifespan" or scope["path"] == PROBE
         await (self._app if is_free else self._named)(scope, receive, send_with_headers)
 
-    async def _check(self, scope: "Scope", receive: "Receive", send: "Send") -> None:
+    async def _check(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers, app = Headers(scope=scope), self._app
         scheme, _, given = headers.get("authorization", "").partition(" ")
         if is_from_elsewhere(scope["method"], headers):
@@ -161,7 +156,7 @@ def listen(host: str, port: int) -> socket.socket:
         raise ServingError(f"{why}; choose another --host or --port (0: any free one)") from error
 
 
-def make_probe(index: "ServedIndex") -> Route:
+def make_probe(index: ServedIndex) -> Route:
     """Return the probe for monitoring: whether questions can be answered now."""
     own_thread = CapacityLimiter(1)  # the others may all wait for a retriever
 
@@ -176,7 +171,7 @@ def make_probe(index: "ServedIndex") -> Route:
     return Route(PROBE, answer)
 
 
-def make_application(index: "ServedIndex", *, mcp: bool, web: bool) -> Starlette:
+def make_application(index: ServedIndex, *, mcp: bool, web: bool) -> Starlette:
     """Return the application to put behind the guard: MCP at /mcp, the web page at everything else."""
     app = Starlette()
     if mcp:
@@ -191,7 +186,7 @@ def make_application(index: "ServedIndex", *, mcp: bool, web: bool) -> Starlette
     return app
 
 
-def run_server(app: "ASGIApp", listener: socket.socket, address: ServerAddress) -> None:
+def run_server(app: ASGIApp, listener: socket.socket, address: ServerAddress) -> None:
     """Serve the application behind the guard until SIGINT or SIGTERM; what is in flight is answered first."""
     # uvicorn raises the signal again when all is answered, or SHUTDOWN_SECONDS are over: then a thread may still wait
     # for a database, and would keep the process. SIGTERM is how a server is ended, and no failure.
