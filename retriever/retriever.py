@@ -20,6 +20,7 @@ from retriever.searching.confidence import assess
 from retriever.searching.hits import ANSWERED_FROM
 from retriever.searching.open_index import OpenIndex
 from retriever.searching.queries import ExpandedQuery, correct_question, read_question
+from retriever.settings.schema import RerankSettings
 from retriever.store.database import make_damage_error
 from retriever.store.files import Closing
 from retriever.trace import Recorder
@@ -63,12 +64,15 @@ class Retriever(Closing):
             IndexUnusableError: or one of its other kinds.
         """
         request, recorder = AskRequest.of(question), Recorder()
-        asked = read_question(request, recorder, corrects=not self.profile.exact)
+        profile = self.profile
+        if request.is_typing:  # what takes a model's time has no place between two keys
+            profile = replace(profile, use_llm=False, rerank=RerankSettings())
+        asked = read_question(request, recorder, corrects=not profile.exact)
         with self._use() as index, recorder.stage(StageName.REFRESH) as note:
             fresh = self._watch.refresh(index)
             note.text = f"{fresh.refreshed} files indexed, {fresh.stale} stale"
             recorder.degraded.extend(fresh.degraded)
-        expands = request.expansion is not None or self.profile.use_llm or self.profile.hyde == "always"
+        expands = request.expansion is not None or profile.use_llm or profile.hyde == "always"
         if request.conversation or expands:
             from retriever.expansion.follow_up import follow
 
@@ -80,7 +84,7 @@ class Retriever(Closing):
             from retriever.expansion.expand import expand
 
             # Other threads ask while the model writes.
-            asked = expand(asked, request.expansion, self.view, self.profile, self._models.generator, recorder)
+            asked = expand(asked, request.expansion, self.view, profile, self._models.generator, recorder)
         with self._use() as index:
             for attempt in range(ATTEMPTS):
                 own = recorder.copy()
@@ -90,7 +94,7 @@ class Retriever(Closing):
                             hint = suggest(f"index FOLDER --index {shlex.quote(str(self.store))}")
                             raise NoIndexError(f"the index {self.store} is not finished", hint=hint)
                         corrected = correct_question(asked, view)
-                        found = search(view, self._models, corrected, self.profile, own, self.access)
+                        found = search(view, self._models, corrected, profile, own, self.access)
                         state = describe_state(self.store, view, fresh)
                         return self._describe(corrected, found, state, own, count)
                 except SnapshotError as error:

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from textwrap import wrap
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING
 
 from prompt_toolkit.application import Application
 from prompt_toolkit.application.run_in_terminal import in_terminal
@@ -35,13 +35,7 @@ if TYPE_CHECKING:
 
 PAUSE_S = 0.12  # without a key, before what was typed is searched for
 EQUAL = Dimension(preferred=1)  # columns of the list, and of the preview: half of the terminal each
-# What takes a model's time has no place between two keys. Nearly every section is previewed as a whole.
-WHILE_TYPING: Final[Mapping[str, Any]] = {
-    "top_k": 20,
-    "final_text_chars": 20_000,
-    "use_llm": False,
-    "rerank": {"kind": "none"},
-}
+DEFAULTS = {"top_k": 20, "final_text_chars": 20_000}  # nearly every section is previewed as a whole
 KEYS = "arrows: choose  Enter: open  Ctrl-Y: copy  Esc: end"
 START = """Type a question, or words of it.
 
@@ -69,7 +63,7 @@ def pick(console: Console, scope: Scope, opening: Opening, words: tuple[str, ...
     """
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise UsageError("pick needs a terminal; in a pipe, ask prints the sections")
-    with replace(opening, settings=merge(WHILE_TYPING, opening.settings)).open(console) as retriever:
+    with replace(opening, settings=merge(DEFAULTS, opening.settings)).open(console) as retriever:
         Picker(retriever, scope, " ".join(words)).run()
     return ExitCode.OK
 

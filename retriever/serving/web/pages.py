@@ -78,7 +78,6 @@ PICTURE_HEADERS = {
     "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; sandbox",
 }
 NO_SUCH_PAGE = "there is no such page; / asks a question"
-WHILE_TYPING: Mapping[str, Any] = {"use_llm": False, "rerank": {"kind": "none"}}
 
 
 class ReadVisit(Visit):
@@ -126,9 +125,9 @@ class Pages:
             no_title=NO_TITLE,
         )
 
-    def _open(self, profile: str, settings: Mapping[str, Any] | None = None) -> Retriever:
+    def _open(self, profile: str) -> Retriever:
         """Return the retriever for a page; NotReadyError very soon, as a page then shows how far it is."""
-        return self._library.open(profile, settings, PAGE_WAIT_S)
+        return self._library.open(profile, wait_s=PAGE_WAIT_S)
 
     def _read_outline(self, view: View) -> Outline:
         """Return the outline of a state of the index, read once."""
@@ -151,10 +150,7 @@ class Pages:
     def list_typed(self, request: Request) -> Response:
         """Return the list of what is found for a question that may not be whole yet; the rest of the page stays."""
         visit = read_query(request, Visit)
-        retriever = self._open(visit.profile)
-        if retriever.profile.use_llm or retriever.profile.rerank.kind != "none":
-            retriever = self._open(visit.profile, WHILE_TYPING)
-        answer = retriever.search(replace(visit.request, is_typing=True))
+        answer = self._open(visit.profile).search(replace(visit.request, is_typing=True))
         marked = partial(highlight, words=frozenset(answer.matched_words))
         return HTMLResponse(self._render("typed.html", visit, answer=answer, highlight=marked))
 
