@@ -33,7 +33,7 @@ from retriever.rerank import llm as rerank_llm
 from retriever.served.generator import Generator
 from retriever.served.task import Abilities
 from retriever.settings.layers import DEFAULT_PROFILE
-from retriever.settings.schema import LlmSettings, merge
+from retriever.settings.schema import LlmSettings, Profile, merge
 from retriever.types import StageName
 from retriever.upkeep import probe
 
@@ -165,7 +165,7 @@ def main(arguments: Sequence[str]) -> None:
     with ExitStack() as stack:
         os.environ["XDG_CACHE_HOME"] = stack.enter_context(TemporaryDirectory())
         indexes = Path(given.indexes or stack.enter_context(TemporaryDirectory()))
-        generator = Generator(llm)
+        generator = Generator(Profile(llm=llm))
         if not given.no_probe:
             print("\n".join(list_abilities(generator)), flush=True)
         sets = []

@@ -66,7 +66,7 @@ class OpenModels:
         """The language model; all stages ask the same one."""
         from retriever.served.generator import Generator
 
-        return Generator(self._profile.llm, allow_remote=self._profile.allow_remote)
+        return Generator(self._profile)
 
     def find_reader(self, *, abroad: bool) -> "PassageReader | None":
         """Return what reads lines of the first sections; None where words alone are wanted.

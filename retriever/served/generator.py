@@ -35,7 +35,7 @@ from retriever.served.transport import (
     Limits,
     OverdueError,
 )
-from retriever.settings.schema import LlmSettings
+from retriever.settings.schema import LlmSettings, Profile
 
 progress = logging.getLogger("retriever.served.progress")
 
@@ -66,12 +66,12 @@ class Reply:
 class Generator:
     """Writes with a model on a server; every fault is a LanguageModelError."""
 
-    def __init__(self, settings: LlmSettings, *, allow_remote: bool = False) -> None:
-        """Take the settings that name the model; nothing is asked yet."""
-        self._allow_remote = allow_remote
-        self._settings = settings
-        self.name = settings.model  # as its server names it once that was asked
-        self.stage_s = settings.seconds * STAGE_SHARE
+    def __init__(self, profile: Profile) -> None:
+        """Take the profile that names the model; nothing is asked yet."""
+        self._allow_remote = profile.allow_remote
+        self._settings = profile.llm
+        self.name = profile.llm.model  # as its server names it once that was asked
+        self.stage_s = profile.llm.seconds * STAGE_SHARE
         self._model: ModelInfo | None = None
         self._loaded_until = 0.0  # by time.monotonic(); 0: nothing is known to be loaded
 

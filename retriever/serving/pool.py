@@ -118,7 +118,7 @@ class ServedIndex(Closing):
         profile = load_profile(self.profile, self.settings)
         with contextlib.suppress(LanguageModelError):
             if profile.answer.kind != "extractive":
-                Generator(profile.llm, allow_remote=profile.allow_remote).look_up()
+                Generator(profile).look_up()
                 return True
         return False
 

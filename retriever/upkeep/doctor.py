@@ -127,7 +127,7 @@ def examine_software() -> Iterator[Finding]:
 
 def examine_language_model(profile: Profile) -> Iterator[Finding]:
     """Try what the language model can do; that and its speed are kept for the stages."""
-    generator = Generator(profile.llm, allow_remote=profile.allow_remote)
+    generator = Generator(profile)
     name = "model"
     try:
         model = generator.look_up()

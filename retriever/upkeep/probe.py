@@ -95,7 +95,7 @@ def probe(generator: Generator) -> Abilities:
 
 def probe_once(profile: Profile, announce: Callable[[str], None] = log.info) -> None:
     """Find out what the profile's language model can do, where that is not known yet and it can be asked."""
-    generator = Generator(profile.llm, allow_remote=profile.allow_remote)
+    generator = Generator(profile)
     with suppress(LanguageModelError):
         if generator.abilities is None:
             announce(f"trying once what {generator.name} can do, for a minute at most")
@@ -107,7 +107,7 @@ LEAST_TASK = (2_000, 60)  # bytes read and tokens written, of a stage that has l
 
 def describe_stages(profile: Profile) -> str:
     """Return how long a question to the profile's language model takes here, and what is left out."""
-    generator, kind = Generator(profile.llm, allow_remote=profile.allow_remote), profile.rerank.kind
+    generator, kind = Generator(profile), profile.rerank.kind
     with suppress(LanguageModelError):
         abilities = generator.abilities
         if abilities is None:

@@ -1,7 +1,7 @@
 """A scripted model server on loopback: it speaks Ollama's API and OpenAI's, and answers, or goes wrong, as it is told.
 
     with scripted_server(lambda asked: {"queries": [asked.material]}) as server:
-        generator = Generator(LlmSettings(url=server.url))                # or url=server.v1
+        generator = server.open()
         ...
         server.answer = lambda asked: cut_stream()    # from now on
         server.once.append(status(503))               # for the next request alone
@@ -22,7 +22,7 @@ from typing import Any
 
 from retriever.served.generator import Generator
 from retriever.served.task import ABILITIES, PROBE_VERSION, Abilities
-from retriever.settings.schema import LlmSettings
+from retriever.settings.schema import LlmSettings, Profile
 from tests.fake_encoder import FakeEncoder
 from tests.real.loopback import Fault as Fault
 from tests.real.loopback import LoopbackHandler, LoopbackServer, serving
@@ -177,7 +177,7 @@ class ScriptedServer:
 
     def open(self, **settings: Any) -> Generator:  # noqa: ANN401 - as the settings have them
         """A generator that asks it."""
-        return Generator(LlmSettings(**{"url": self.url, **settings}))
+        return Generator(Profile(llm=LlmSettings(**{"url": self.url, **settings})))
 
     def of_kind(self, kind: str) -> list[Asked]:
         """What it was asked to `write`, `embed` or `rank`."""

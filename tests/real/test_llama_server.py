@@ -57,7 +57,7 @@ def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def open_generator(url: str, **changes: object) -> Generator:
-    return Generator(replace(LlmSettings(url=url), **changes))  # type: ignore[arg-type]
+    return Generator(Profile(llm=replace(LlmSettings(url=url), **changes)))  # type: ignore[arg-type]
 
 
 def test_it_is_found_and_its_model_needs_no_name(writer: str) -> None:

@@ -67,7 +67,7 @@ class Served:
         given = {"url": self.script.url} | changes
         match self.section:
             case "llm":
-                return Generator(LlmSettings(seconds=self.seconds, **given)).write(TASK)
+                return Generator(Profile(llm=LlmSettings(seconds=self.seconds, **given))).write(TASK)
             case "encoder":
                 settings = EncoderSettings(**{"kind": self.script.kind, "model": "nomic-embed-text", **given})
                 return open_remote(settings, dimension=64).encode_queries(["two boats"])
