@@ -7,24 +7,34 @@ block, and only where its names, its numbers and most of its other words stand i
 import re
 import unicodedata
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from functools import lru_cache
+from statistics import fmean, pstdev
 
+from pageindex.blocks import BlockKind, read_blocks
 from pageindex.node import Span
-from pageindex.text import find_sentences, split_sentences
+from pageindex.text import as_label, find_sentences, split_sentences
+from pageindex.units import show_block
 from retriever.answering.claims import UNITS, find_conflict
 from retriever.answering.context import Piece
+from retriever.embedding import bundled_encoder
 from retriever.lexical.tokens import is_unspaced, tokenize
+from retriever.places.background import UNRELATED_QUESTIONS
 from retriever.searching.question_kind import QuestionKind, read_kind
-from retriever.types import CitedSentence, DroppedSentence, Hit
+from retriever.settings.schema import EncoderSettings
+from retriever.types import CitedSentence, DroppedSentence, FloatMatrix, Hit
 
 MAX_CHARS = 400  # of a sentence
 LEAST_QUOTED = 3  # words: any text holds shorter ones; of a script without spaces, as many characters
 MAX_EXTRACTED = 3
 LEAST_SCORE = 0.85  # of the best hit's score: 2.0 sentences an answer in place of 2.9, and hardly a right one fewer
+# Standard deviations: 94 % of the sentences that answer 213 questions are nearer, and 23 % of those on other topics.
+NEAR = 1.0
 REPEATED = 0.7  # of the terms of the shorter one of two sentences
 
 _SIGNS = "_./\\:@#="  # inside of a name
 # A word, or where a link leads to.
 _WORD = re.compile(r"\]\([^()\s]*(?:\s+\"[^\"\n]*\")?\)|\]\[[^\[\]\n]*\]|([^\W_]+)")
+_ASIDE = re.compile(r"\([^()]*\)")
 # Of a block, as models cite one; numbers from 100 on are values.
 _MARKER = re.compile(r"\s*\[\d{1,2}(?:\s*,\s*\d{1,2})*\]")
 
@@ -47,7 +57,7 @@ def check_sentence(
         question: words of it may stand in the sentence, though in no line.
         languages: that the texts are read in beside English.
     """
-    text = " ".join(_MARKER.sub("", text).split())
+    text = read_sentence(text)
     if not text or len(text) > MAX_CHARS:
         return DroppedSentence(text[:MAX_CHARS], f"it has {len(text):,} characters")
     if not 1 <= number <= len(blocks):
@@ -56,6 +66,8 @@ def check_sentence(
     place = find_quote(quote, block.text)
     if place is None:
         return DroppedSentence(text, f"the words that it quotes do not stand in {block.citation}")
+    if is_code(block.text, *place):
+        return DroppedSentence(text, "it quotes code")
     span = find_cited_lines(block, *place)
     sentence, paragraph = read_around(block, span, *place)
     where = f"{block.cited_as or block.file}:{span}"
@@ -69,24 +81,61 @@ def check_sentence(
                 return DroppedSentence(text, f"the name {name} does not stand in {where}")
         if conflict := find_conflict(part, sentence, before, languages):
             return DroppedSentence(text, f"{where} does not say so: {conflict}")
+    if question and not languages and not is_about(f"{as_label(block.titles[-1])}{text}", question):
+        return DroppedSentence(text, "it is about something else than the question")
     return CitedSentence(text, block.text[place[0] : place[1]], **block.place | {"span": span})
+
+
+def read_sentence(text: str) -> str:
+    """Return what a model wrote as a page shows it, without the numbers of blocks.
+
+    >>> read_sentence("See **the `x`** in [a file](a.md) [1].")
+    'See the x in a file.'
+    """
+    text = " ".join(_MARKER.sub("", text).split())
+    # Else `__init__` would be a bold word.
+    return text if "__" in text else " ".join(map(show_block, read_blocks(text)))
 
 
 def find_quote(quote: str, text: str) -> tuple[int, int] | None:
     """Return where a text has the words of a quote one after another, as (start, end), whatever is between them.
 
-    None where they do not, or are too few to say anything.
+    Parentheses of the text may be left out. None where they do not stand there, or are too few to say anything.
     """
     sought = [word for word, _, _ in _list_words(quote)]
     if len(sought) < LEAST_QUOTED and sum(map(is_unspaced, "".join(sought))) < LEAST_QUOTED:
         return None
-    words = list(_list_words(text))
-    folded = [word for word, _, _ in words]
-    for first in range(len(words)):
-        last = first + len(sought)
-        if folded[first:last] == sought:
-            return words[first][1], words[last - 1][2]
+    for shown in (text, _ASIDE.sub(lambda aside: " " * len(aside[0]), text)):
+        words = list(_list_words(shown))
+        folded = [word for word, _, _ in words]
+        for first in range(len(words)):
+            last = first + len(sought)
+            if folded[first:last] == sought:
+                return words[first][1], words[last - 1][2]
     return None
+
+
+def is_code(text: str, start: int, end: int) -> bool:
+    """Return whether a part of a text begins or ends in a block of code."""
+    lines = {text.count("\n", 0, place) + 1 for place in (start, end)}
+    codes = (block for top in read_blocks(text) for block in top.walk() if block.kind is BlockKind.CODE)
+    return any(block.first <= line <= block.last for block in codes for line in lines)
+
+
+@lru_cache(1)
+def _encode_topics(question: str) -> FloatMatrix:
+    """Return the vectors of a question, and of those on other topics."""
+    return bundled_encoder(EncoderSettings()).encode_queries([question, *UNRELATED_QUESTIONS])
+
+
+def is_about(text: str, question: str) -> bool:
+    """Return whether an English text is nearer to a question than to most on other topics.
+
+    By words it is not told: half of the questions in other words than the documents' share none with what answers them.
+    """
+    (vector,) = bundled_encoder(EncoderSettings()).encode_documents([text])
+    asked, *others = map(float, _encode_topics(question) @ vector)
+    return asked > fmean(others) + NEAR * pstdev(others)
 
 
 def _list_words(text: str) -> Iterator[tuple[str, int, int]]:

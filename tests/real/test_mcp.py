@@ -273,7 +273,7 @@ def test_an_answer_is_checked_and_what_does_not_hold_is_not_told(index: Path, ol
         quoted = ask(library, "answer", question=question)
         nothing = ask(library, "answer", question="zebra quantum chromodynamics?")
     assert "written by llama3.2 and checked" in text_of(written)
-    assert "\n``A `stamp` pays for the journey.`` `mail.md:7-8`\n" in text_of(written)
+    assert "\n`A stamp pays for the journey.` `mail.md:7-8`\n" in text_of(written)
     assert "evil" not in text_of(written)
     assert {citation.partition(":")[0] for citation in cited(written)} == {"mail.md"}
     assert "\n`A stamp pays for the journey of a letter. See" in text_of(quoted)

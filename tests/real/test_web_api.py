@@ -107,7 +107,7 @@ def test_a_section_that_went_after_the_search_is_quoted(tmp_path: Path, monkeypa
 def test_the_models_sentences_come_behind_the_quoted_ones(index: Path, ollama: ScriptedServer) -> None:
     """Through the guard, each escaped, and only what holds; the sections follow."""
     quote = "A stamp pays for the journey"
-    texts = ["A stamp pays for <a> letter.", "The Moon pays for it <i>.", "A letter has a stamp for the journey."]
+    texts = ["A stamp pays for <a letter.", "The Moon pays for it <i.", "A letter has a stamp for the journey."]
 
     def write(asked: Asked) -> object:
         number = asked.block_of("A stamp pays")
@@ -124,11 +124,11 @@ def test_the_models_sentences_come_behind_the_quoted_ones(index: Path, ollama: S
                 pieces.append((piece, time.monotonic()))
         values = httpx.get(f"{server.url}/api/answer", params=given, timeout=30).json()
     page = "".join(piece for piece, _ in pieces)
-    quoted, checked = (next(at for piece, at in pieces if text in piece) for text in ("<blockquote", "&lt;a&gt;"))
+    quoted, checked = (next(at for piece, at in pieces if text in piece) for text in ("<blockquote", "&lt;a letter"))
     assert checked - quoted > 1, "what is quoted stands while the model writes"
-    assert "A stamp pays for &lt;a&gt; letter." in page
-    assert page.index("&lt;a&gt;") < page.index("The Moon pays for it &lt;i&gt;") < page.index('<ol class="hits">')
+    assert "A stamp pays for &lt;a letter." in page
+    assert page.index("&lt;a letter") < page.index("The Moon pays for it &lt;i.") < page.index('<ol class="hits">')
     assert "<s>The Moon" in page
     assert "the name Moon does not stand in" in page
-    assert "<i>" not in page
+    assert "<i." not in page
     assert [item["text"] for item in values["answer"]["sentences"]] == [texts[0], texts[2]]

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from benchmarks.checks import count_kept
 from pageindex.node import Span
 from retriever.answering.context import Piece
-from retriever.answering.sentences import check_sentence, choose_sentences
+from retriever.answering.sentences import check_sentence, choose_sentences, find_quote
 from retriever.types import CitedSentence, DroppedSentence, Hit
 from tests.answers import hit
 from tests.tables import read_table
@@ -68,6 +68,32 @@ def test_words_of_the_question_may_stand_in_a_sentence_but_not_its_numbers_and_n
     )
     assert isinstance(check("A stamp of 99 pays the journey.", quote, 1, "what does 99 pay?"), DroppedSentence)
     assert isinstance(check("A stamp of Ann pays the journey.", quote, 1, "what does Ann pay?"), DroppedSentence)
+
+
+DOUGH = """\
+The dough is proofed for **ninety minutes** (in winter two hours) at 26 degrees.
+
+```json
+{"speed": "slow and steady"}
+```
+"""
+
+
+def test_a_quote_may_leave_out_emphasis_and_a_parenthesis() -> None:
+    assert find_quote("proofed for ninety minutes at 26 degrees", DOUGH) == (13, 79)
+    assert find_quote("minutes in winter two hours", DOUGH)
+
+
+def test_a_sentence_that_quotes_code_is_dropped() -> None:
+    found = check_sentence("The speed is slow and steady.", 1, "speed: slow and steady", [piece(DOUGH)])
+    assert isinstance(found, DroppedSentence)
+    assert found.reason == "it quotes code"
+
+
+def test_a_sentence_on_something_else_than_the_question_is_dropped() -> None:
+    found = check("Bread rises over night.", "Bread rises over night", 2, "what pays for a letter?")
+    assert isinstance(found, DroppedSentence)
+    assert found.reason == "it is about something else than the question"
 
 
 def test_a_text_without_spaces_between_words() -> None:
