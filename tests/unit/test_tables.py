@@ -8,6 +8,7 @@ from _pytest.mark import ParameterSet  # the type of pytest.param, which pytest 
 
 from pageindex.blocks import read_blocks
 from pageindex.dialects import get_dialect
+from pageindex.formats import decode
 from pageindex.front_matter import read_front_matter
 from pageindex.summary import extractive_summary, link_density
 from pageindex.units import read_units
@@ -34,6 +35,11 @@ from tests.tables import read_table
 
 def compare_sentences(languages: str, claim: str, cited: str) -> str:
     return find_conflict(claim, cited, languages=tuple(languages.split()))
+
+
+def decode_latin(raw: str) -> tuple[str, str]:
+    text, warnings = decode(raw.encode("latin-1"))
+    return text, ", ".join(warnings)
 
 
 def find_prefixes(model: str, query: str, document: str) -> tuple[str, str]:
@@ -71,6 +77,7 @@ TABLES: dict[str, dict[str, Callable[..., object]]] = {
     "command_lines": {
         "The address of a line in an editor": lambda editor: make_editor_link("/docs/a b/\u00e9.md", 7, editor),
     },
+    "corpus": {"What bytes become": decode_latin},
     "models": {"What goes before each text": find_prefixes},
     "names": {
         "How a name is spelled": spell_name,
