@@ -1,7 +1,8 @@
-"""Pages of Markdown with the outline, units or HTML that they must have; see `tests/markdown_cases/README.md`."""
+"""Pages of Markdown with what must be made of them; see `tests/markdown_cases/README.md`."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from itertools import chain
 from pathlib import Path
 
 import pytest
@@ -13,33 +14,54 @@ from pageindex.formats import decode
 from pageindex.links import LinkKind
 from pageindex.node import Node, Span
 from pageindex.units import Unit
+from retriever.indexing.chunk import ChunkLengths, chunk_nodes
 from retriever.serving.web.section_html import RenderOptions, render_markdown
+from tests.fake_encoder import FakeEncoder
 
 CASES = Path(__file__).parents[1] / "markdown_cases"
-CASE = re.compile(
-    r"^## (.+?)\n.*?^`{9} markdown ?(\w*)\n(.*?)^`{9}\n"
-    r"(?:\n+`{9} outline\n(.*?)^`{9}\n)?(?:\n+`{9} units\n(.*?)^`{9}\n)?(?:\n+`{9} html ?(\S*)\n(.*?)^`{9}$)?",
-    re.DOTALL | re.MULTILINE,
-)
+PART = re.compile(r"^## ([^\n]+)$|^`{9} (\w+) ?([^\n]*)\n(.*?)^`{9}$", re.DOTALL | re.MULTILINE)
 INVISIBLE = {"→": "\t", "␍": "\r", "ⓑ": "\ufeff", "␊": "\u2028", "␌": "\f", "⎵": " ", "∎\n": ""}
+Fence = tuple[str, str, str]
+"""What it holds, what stands behind that, and its text."""
 
 
 def cases() -> Iterator[ParameterSet]:
     for page in sorted(CASES.glob("*.md")):
-        for name, dialect, *page_and_made in CASE.findall(page.read_text("utf-8")):
-            yield pytest.param(dialect or "commonmark", *page_and_made, id=f"{page.stem}: {name}")
+        fences: dict[str, list[Fence]] = {}
+        for heading, *fence in PART.findall(page.read_text("utf-8")):
+            if heading:
+                case = fences[heading] = []
+            else:
+                case.append(fence)
+        yield from (pytest.param(found, id=f"{page.stem}: {name}") for name, found in fences.items())
 
 
-@pytest.mark.parametrize(("dialect", "markdown", "outline", "units", "lines", "html"), list(cases()))
-def test_page(dialect: str, markdown: str, outline: str, units: str, lines: str, html: str) -> None:
+@pytest.mark.parametrize("fences", list(cases()))
+def test_page(fences: Sequence[Fence]) -> None:
+    (_, dialect, markdown), *made = fences
+    dialect = dialect or "commonmark"
     for shown, meant in INVISIBLE.items():
         markdown = markdown.replace(shown, meant)
     text = decode(markdown.encode())[0]
     document = parse_document("page.md", text, dialect=dialect)
-    assert outline in ("", drawn(document))
-    assert units in ("", listed(document))
-    assert html in ("", render_excerpt(text, dialect, lines))
     assert "".join(placed.node.text for placed in document.nodes) == text
+    show: dict[str, Callable[[str], str]] = {
+        "outline": lambda _: draw(document),
+        "units": lambda _: list_units(document),
+        "chunks": lambda lengths: list_chunks(document, lengths),
+        "html": lambda lines: render_excerpt(text, dialect, lines),
+    }
+    assert made
+    for kind, given, expected in made:
+        assert show[kind](given) == expected
+
+
+def list_chunks(document: Document, lengths: str) -> str:
+    """Return `first-last text` of each chunk; lengths are those to fill and not to exceed, in words."""
+    target, most = map(int, lengths.split())
+    nodes = [placed.node for placed in document.nodes]
+    made = chain(*chunk_nodes(nodes, FakeEncoder().count_tokens, ChunkLengths(target, most)))
+    return "".join(f"{chunk.span} {chunk.text}\n" for chunk in made)
 
 
 def render_excerpt(text: str, dialect: str, lines: str) -> str:
@@ -55,12 +77,12 @@ def resolve(kind: LinkKind, path: str, anchor: str) -> str | None:
     return None if path == "missing" or ":" in path else f"/read?{path},{anchor}"
 
 
-def drawn(document: Document) -> str:
+def draw(document: Document) -> str:
     depths: dict[str | None, int] = {None: -1}
     lines = []
     for placed in document.nodes:
         depths[placed.node.id] = depths[placed.parent_id] + 1
-        lines.append(f"{placed.node.span or '-'!s:<6}{'  ' * depths[placed.node.id]}{described(placed.node)}")
+        lines.append(f"{placed.node.span or '-'!s:<6}{'  ' * depths[placed.node.id]}{describe_node(placed.node)}")
     for source, link in document.links:
         arrow = "=>" if link.kind is LinkKind.WIKILINK else "->"
         anchor = f"#{link.anchor}" if link.anchor else ""
@@ -70,7 +92,7 @@ def drawn(document: Document) -> str:
     return "".join(f"{line.rstrip()}\n" for line in lines)
 
 
-def listed(document: Document) -> str:
+def list_units(document: Document) -> str:
     return "".join(f"{describe(unit)}\n" for placed in document.nodes for unit in placed.node.units)
 
 
@@ -79,7 +101,7 @@ def describe(unit: Unit) -> str:
     return f"{unit.kind.value} {unit.span} {unit.term}| {unit.lead}{' / ' if unit.lead else ''}{unit.text}"
 
 
-def described(node: Node) -> str:
+def describe_node(node: Node) -> str:
     fragment = node.id.partition("#")[2]
     if not fragment:
         return node.title
