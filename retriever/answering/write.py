@@ -13,7 +13,6 @@ from pydantic import BaseModel, Field
 from retriever.answering.sentences import check_sentence, choose_sentences, repeats
 from retriever.errors import (
     LanguageModelError,
-    LanguageModelTimeoutError,
     NoGeneratorError,
     WrongAnswerError,
 )
@@ -86,7 +85,7 @@ class AnswerPlan:
 
 def plan_answer(question: str, generator: "Generator", seconds: float) -> AnswerPlan:
     """Plan as many sentences as the model can write in the time beside reading enough; LanguageModelError."""
-    speed = generator.speed or USUAL
+    speed, room = generator.speed or USUAL, 0
     for count, least in PLANS:
         instructions = _INSTRUCTIONS.format(count=count, nonce=new_nonce())
         asked = size(fence_lines([json_line({"question": question})], new_nonce()))
@@ -94,9 +93,7 @@ def plan_answer(question: str, generator: "Generator", seconds: float) -> Answer
         readable = min(room, speed.bytes_in(seconds, max_tokens(count)) - size(instructions) - asked)
         if readable >= least:
             return AnswerPlan(count, readable)
-    raise LanguageModelTimeoutError(
-        f"{generator.name} could not finish in {seconds:.3g} s at {speed}: give it longer (llm.seconds)"
-    )
+    raise generator.explain_slow(seconds) if room >= least else generator.explain_narrow("has no room for a section")
 
 
 def max_tokens(sentences: int) -> int:

@@ -68,6 +68,8 @@ def write_expansion(question: str, profile: Profile, generator: Generator, recor
             return Expansion(), "skipped"
         # More than the model can write in its seconds would be cut off, and worth nothing.
         planned = plan_expansion(texts, question, generator.speed or USUAL, generator.stage_s)
+        if planned is None:
+            raise generator.explain_slow(generator.stage_s)
         written = generator.write(build_expansion_task(question, planned))
     except LanguageModelError as error:
         recorder.degrade(StageName.EXPAND, error)

@@ -139,9 +139,8 @@ def choose_texts(hyde: str, abilities: Abilities) -> TextPlan:
     return TextPlan(MOST_TEXTS.rewordings * abilities.rewordings, MOST_TEXTS.passages * abilities.passages)
 
 
-def plan_expansion(wanted: TextPlan, question: str, speed: Speed, seconds: float) -> TextPlan:
-    """Return the plan of as many texts as the model writes in the seconds."""
-    chosen = wanted
+def plan_expansion(wanted: TextPlan, question: str, speed: Speed, seconds: float) -> TextPlan | None:
+    """Return the plan of as many texts as the model writes in the seconds; None where it writes none."""
     for most in PLANS:
         rewordings, passages = min(wanted.rewordings, most.rewordings), min(wanted.passages, most.passages)
         if not (rewordings or passages):
@@ -149,8 +148,8 @@ def plan_expansion(wanted: TextPlan, question: str, speed: Speed, seconds: float
         chosen = TextPlan(rewordings, passages, most.chars)
         read = size(build_instructions(chosen)) + size(build_material(question))
         if speed.seconds(read, count_usual_tokens(chosen)) <= seconds:
-            break
-    return chosen
+            return chosen
+    return None
 
 
 def count_usual_tokens(plan: TextPlan) -> int:

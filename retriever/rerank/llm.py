@@ -17,7 +17,7 @@ from pydantic import BaseModel, Field, create_model
 from pydantic.config import JsonDict
 
 from retriever.display.phrases import pluralize
-from retriever.errors import LanguageModelError, RerankerError, UnfitModelError, WrongAnswerError
+from retriever.errors import RerankerError, UnfitModelError, WrongAnswerError
 from retriever.rerank.stage import RerankInput, RerankOutput, rank_value
 from retriever.served.task import USUAL, Task, fence_lines, json_line, new_nonce, size
 from retriever.text import cut
@@ -88,7 +88,7 @@ class LlmReranker:
             return self.order(question, candidates, shown if is_poor else candidates)
         judged = self.judge(question, shown)
         if not judged:
-            raise RerankerError(f"{generator.name} has no time to judge {pluralize(len(shown), 'candidate')}")
+            raise generator.explain_slow(generator.stage_s)
         # How likely yes is differs from model to model, so the odds are compared with the usual ones of the question.
         # They are not stretched: odds that are all alike leave the order as it is.
         usual = fmean([*judged, 0.5])  # never 0 or 1
@@ -97,8 +97,11 @@ class LlmReranker:
         scores += [0.0] * (len(candidates) - len(judged))  # unread
         return RerankOutput(tuple(scores), f"{_count(judged, candidates)}, each by itself", "compared odds of yes")
 
-    def judge(self, question: str, shown: Sequence[RerankInput], seconds: float = inf) -> Sequence[float]:
-        """Return how likely each of the first candidates answers, by the odds of yes and no; empty without the time."""
+    def judge(self, question: str, shown: Sequence[RerankInput], seconds: float = 0) -> Sequence[float]:
+        """Return how likely each of the first candidates answers, by the odds of yes and no; empty without the time.
+
+        That is the time of a stage where no seconds are given.
+        """
         generator = self.generator
         speed = generator.speed or USUAL
         instructions = _JUDGE.format(nonce=(nonce := new_nonce()))
@@ -107,23 +110,22 @@ class LlmReranker:
             [f"{fence_lines([json_line(_describe(item)), asked], nonce)}\n{_CLOSING}" for item in planned]
             for planned in _list_plans(shown, JUDGED)
         ]
-        room, limit = generator.room(instructions, 1), min(generator.stage_s, seconds)
+        room, limit = generator.room(instructions, 1), seconds or generator.stage_s
         for materials in plans:
             read = size(instructions) + sum(map(size, materials))  # the server keeps what all of them begin with
             if max(map(size, materials)) <= room and speed.seconds(read, len(materials)) <= limit:
-                return generator.judge(instructions, materials, seconds)
+                return generator.judge(instructions, materials, seconds or inf)
         return ()
 
     def order(
-        self, question: str, candidates: Sequence[RerankInput], shown: Sequence[RerankInput], seconds: float = inf
+        self, question: str, candidates: Sequence[RerankInput], shown: Sequence[RerankInput], seconds: float = 0
     ) -> RerankOutput:
-        """Return the values of the ranks that the model gives those of the shown ones that it can read."""
+        """Return the values of the ranks that the model gives those of the shown ones that it can read in the time."""
         generator, planned = self.generator, list[RerankInput]()
         instructions = _INSTRUCTIONS.format(nonce=(nonce := new_nonce()))
         max_tokens = 32 + 8 * len(candidates)  # for each number a line of its own with blanks before it
         room = generator.room(instructions, max_tokens) - size(fence_lines([], nonce))
-        speed, limit = generator.speed or USUAL, min(generator.stage_s, seconds)
-        # The first plan that fits the room and the time, else the last one that fits the room.
+        speed, limit = generator.speed or USUAL, seconds or generator.stage_s
         for plan in _list_plans(shown, PLANS):
             read = sum(size(line) + 1 for line in list_lines(question, plan))
             if read > room:
@@ -131,12 +133,12 @@ class LlmReranker:
             planned = plan
             if speed.seconds(size(_INSTRUCTIONS) + read, 8 + 3 * len(plan)) <= limit:
                 break
-        if not planned:
-            raise LanguageModelError(
-                "the context has no room for the candidates beside the question; raise llm.num_ctx"
-            )
+        else:
+            raise generator.explain_slow(limit) if planned else generator.explain_narrow("has no room for candidates")
         material = fence_lines(list_lines(question, planned), nonce)
-        task = Task(instructions, material, order_of(len(planned)), max_tokens, seconds=seconds, example=_EXAMPLE)
+        task = Task(
+            instructions, material, order_of(len(planned)), max_tokens, seconds=seconds or inf, example=_EXAMPLE
+        )
         order = generator.write(task)
         places = [number - 1 for number in order.best_first if 1 <= number <= len(planned)]
         if not places:

@@ -14,6 +14,7 @@ from typing import Any
 
 from retriever.errors import (
     LanguageModelError,
+    LanguageModelTimeoutError,
     RetrieverError,
     WrongAnswerError,
 )
@@ -23,6 +24,7 @@ from retriever.served.task import (
     BYTES_PER_TOKEN,
     PROBE_VERSION,
     SPEEDS,
+    USUAL,
     Abilities,
     Measured,
     Speed,
@@ -121,6 +123,17 @@ class Generator:
         window = self.look_up().window
         return max(0, self._prompt_tokens(window, max_tokens) * LEAST_BYTES_PER_TOKEN - size(instructions))
 
+    def explain_narrow(self, what: str) -> LanguageModelError:
+        """Return the error of a prompt that needs more than the model reads."""
+        reads = f"{self.name} reads {self.look_up().window:,} with its answer"
+        how = "raise llm.num_ctx; llama-server gives each of its -np slots its share of -c"
+        return LanguageModelError(f"the prompt {what}, and {reads}: {how}")
+
+    def explain_slow(self, seconds: float) -> LanguageModelTimeoutError:
+        """Return the error of a stage whose least task would take longer."""
+        what = f"{self.name} could not finish in {seconds:.3g} s at {self.speed or USUAL}"
+        return LanguageModelTimeoutError(f"{what}: give it longer (llm.seconds)")
+
     def write(self, task: Task[Written]) -> Written:
         """Return the object that the model wrote.
 
@@ -131,9 +144,7 @@ class Generator:
         window = self.look_up().window
         needed = -(-(size(task.instructions) + size(task.material)) // LEAST_BYTES_PER_TOKEN)
         if needed > self._prompt_tokens(window, task.max_tokens):
-            has = f"and {self.name} reads {window:,} with its answer of up to {task.max_tokens:,}"
-            how = "raise llm.num_ctx; llama-server gives each of its -np slots its share of -c"
-            raise LanguageModelError(f"the prompt needs up to {needed:,} tokens, {has}: {how}")
+            raise self.explain_narrow(f"needs up to {needed:,} tokens")
         # A third of what may be written is usual. A terminal shows this line, for the wait is long.
         read, speed = size(task.instructions + task.material), self.speed
         about = f", about {speed.seconds(read, task.max_tokens // 3):.0f} s" if speed else ""
@@ -218,6 +229,7 @@ class Generator:
         """
         server = self.server
         limits = server.limits(self._limit(seconds))
+        progress.info("asking %s about %d passages", self.name, len(materials))
         # One after another: a server then reads once what all of them begin with.
         judged = server.attempt(
             lambda: [server.judge(instructions, material, limits) for material in materials], pauses=()

@@ -102,7 +102,7 @@ def probe_once(profile: Profile, announce: Callable[[str], None] = log.info) -> 
             probe(generator)
 
 
-LEAST_TASK = (2_000, 60)  # bytes read and tokens written, of a stage that has little time
+LEAST_TASK = (1_800, 30)  # bytes read and tokens written, about as many in every stage
 
 
 def describe_stages(profile: Profile) -> str:
@@ -113,13 +113,13 @@ def describe_stages(profile: Profile) -> str:
         if abilities is None:
             return f"{generator.name} was not tried yet: doctor --llm"
         texts = choose_texts(profile.hyde, abilities)
+        has_time = (generator.speed or USUAL).seconds(*LEAST_TASK) <= generator.stage_s
         stages = {}
         if profile.hyde != "never":
-            stages["expansion"] = bool(texts.rewordings or texts.passages)
+            stages["expansion"] = has_time and bool(texts.rewordings or texts.passages)
         if kind in {"auto", "llm"}:
-            stages["reranking"] = kind == "llm" or abilities.lists or abilities.odds
-        speed = generator.speed or USUAL
-        seconds = sum(stages.values()) * max(generator.stage_s, speed.seconds(*LEAST_TASK))
+            stages["reranking"] = has_time and (kind == "llm" or abilities.lists or abilities.odds)
+        seconds = sum(stages.values()) * generator.stage_s
         says = [f"{name} is left out" for name, is_on in stages.items() if not is_on]
         return "; ".join([f"{generator.name}: about {seconds:.0f} s more for a question", *says])
     return "no language model answers"

@@ -77,12 +77,19 @@ def test_a_stage_asks_for_what_the_model_can_do(
 
 
 def test_a_slow_model_finishes_whether_its_headers_come_late_or_early(ships: Shelf, served: ScriptedServer) -> None:
-    """It is planned at 60 tokens a second read and 12 written, and runs 20 times as fast."""
-    SPEEDS.write(f"{served.url} llama3.2", Speed(60.0, 12.0))
-    served.waits, served.reads, served.writes = True, 60.0 * 20, 12.0 * 20
+    """It is planned at 150 tokens a second read and 20 written, and runs 20 times as fast."""
+    SPEEDS.write(f"{served.url} llama3.2", Speed(150.0, 20.0))
+    served.waits, served.reads, served.writes = True, 150.0 * 20, 20.0 * 20
     answer = ask(ships, served)
     assert answer.degraded == ()
     assert {hit.scale for hit in answer.hits} == {"reranked"}
+
+
+def test_stages_without_the_time_for_their_least_task_are_left_out(ships: Shelf, ollama: ScriptedServer) -> None:
+    SPEEDS.write(f"{ollama.url} llama3.2", Speed(60, 12))
+    said = "llama3.2 could not finish in 8 s at 60 tokens a second read, 12 written: give it longer (llm.seconds)"
+    assert [*map(str, ask(ships, ollama).degraded)] == [f"expand: {said}", f"rerank: {said}"]
+    assert not ollama.asked
 
 
 @pytest.mark.parametrize("profile", ["precision", "full"])
@@ -123,3 +130,14 @@ def test_a_slot_of_2048_tokens_holds_both_tasks_of_a_model_that_does_not_think(
     SPEEDS.write(f"{openai.url} llama3.2", Speed(1e5, 1e5))
     assert ask(ships, openai).degraded == ()
     assert all(asked.prompt_tokens + asked.num_predict <= 2048 for asked in openai.asked)
+
+
+def test_a_slot_that_is_too_small_is_named(ships: Shelf, openai: ScriptedServer) -> None:
+    openai.listed = [{"id": "llama3.2", "meta": {"n_params": 1_500_000_000, "size": 9}}]
+    openai.described["/props"] = {"chat_template": "<think>", "default_generation_settings": {"n_ctx": 2048}}
+    SPEEDS.write(f"{openai.url} llama3.2", Speed(1e5, 1e5))
+    for reason in ask(ships, openai).degraded:
+        assert "llama3.2 reads 2,048 with its answer: raise llm.num_ctx; llama-server gives each of its -np" in str(
+            reason
+        )
+    assert openai.open().look_up().weights == "1500000000 9"

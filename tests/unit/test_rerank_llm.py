@@ -46,6 +46,9 @@ class ScriptedGenerator:
     def room(self, instructions: str, max_tokens: int) -> int:
         return self.bytes_of_room
 
+    def explain_narrow(self, what: str) -> LanguageModelError:
+        return LanguageModelError(what)
+
 
 def candidates_of(material: str) -> list[dict[str, Any]]:
     """Whatever a line of data holds, it is one object: the question, or a candidate."""
@@ -134,7 +137,7 @@ def test_a_passage_is_shortened_to_fit_and_no_room_is_an_error() -> None:
     assert output.note == "3 candidates, 1 call, 1 passage shortened to fit"
     assert any(item["passage"].endswith("…") for task in generator.tasks for item in candidates_of(task.material))
     for room in (0, 100, 150):
-        with pytest.raises(LanguageModelError, match="no room for the candidates"):
+        with pytest.raises(LanguageModelError, match="no room for candidates"):
             reranker(last_first, room)[0].score(QUESTION, shown(3))
 
 
