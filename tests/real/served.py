@@ -1,4 +1,4 @@
-"""`hybrid_retrieve.py serve` and `mcp` as processes of their own, over an index of a few pages."""
+"""`hybrid_retrieve.py serve` as a process of its own, and what it serves in this one, over an index of a few pages."""
 
 import subprocess
 import threading
@@ -9,8 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+from mcp.types import TextContent
+from starlette.testclient import TestClient
 
 from retriever.api import index_folders
+from retriever.serving.mcp_server import call_tool
+from retriever.serving.pool import ServedIndex
+from retriever.serving.web.app import make_web_app
 from retriever.store.files import absolute
 from tests.program import command, environment, wait_for
 from tests.shelf import write_pages
@@ -40,6 +45,26 @@ def index_pages(
 ) -> None:
     """Indexes these pages, written below that folder, in a folder or a database."""
     index_folders([write_pages(folder / "docs", pages)], place, settings=settings)
+
+
+@dataclass(frozen=True)
+class Faces:
+    """An index as agents and browsers meet it, in this process."""
+
+    library: ServedIndex
+    web: TestClient
+
+    def tell(self, tool: str, **arguments: object) -> str:
+        """What an agent is told."""
+        (content,) = call_tool(self.library, tool, arguments).content
+        assert isinstance(content, TextContent)
+        return content.text
+
+
+@contextmanager
+def faces_of(index: str | Path, settings: Mapping[str, Any] | None = None) -> Iterator[Faces]:
+    with ServedIndex(index=str(index), settings=settings or {}) as library, TestClient(make_web_app(library)) as web:
+        yield Faces(library, web)
 
 
 def mcp_request(number: int, method: str, **params: Any) -> dict[str, Any]:  # noqa: ANN401 - JSON

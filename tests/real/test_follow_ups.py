@@ -7,11 +7,10 @@ from typing import Any
 import pytest
 
 from retriever.query import AskRequest
-from retriever.serving.mcp_server import call_tool
-from retriever.serving.pool import ServedIndex
 from retriever.types import Answer
 from tests.program import Cli
 from tests.real.scripted_server import Asked, ScriptedServer
+from tests.real.served import faces_of
 from tests.shelf import NEVER_REFRESH, Shelf
 
 pytestmark = pytest.mark.shared_index
@@ -76,11 +75,9 @@ def test_the_command_line_says_it_and_keeps_it(shelf: Shelf, cli: Cli) -> None:
 
 
 def test_agents_give_the_conversation(index: Path) -> None:
-    arguments = {"question": QUESTION, "conversation": BEFORE}
-    with ServedIndex(index=str(index)) as library:
-        text = call_tool(library, "search", arguments).content[0].text  # type: ignore[union-attr] # a text
-        refused = call_tool(library, "search", {**arguments, "conversation": [1]})
+    with faces_of(index) as faces:
+        text = faces.tell("search", question=QUESTION, conversation=BEFORE)
+        refused = faces.tell("search", question=QUESTION, conversation=[1])
     assert f"understood as: `{QUESTION}" in text
     assert re.search(r"^1\. `.*Blight`", text, re.MULTILINE)
-    assert refused.is_error
-    assert "conversation" in refused.content[0].text  # type: ignore[union-attr]
+    assert "conversation" in refused

@@ -4,13 +4,11 @@ import re
 from pathlib import Path
 
 import pytest
-from starlette.testclient import TestClient
 
 from pageindex.formats import READERS
 from retriever.api import open_retriever
-from retriever.serving.pool import ServedIndex
-from retriever.serving.web.app import make_web_app
 from tests.program import Cli
+from tests.real.served import faces_of
 from tests.shelf import write_pages
 
 HOUSE = """\
@@ -64,8 +62,8 @@ def test_its_lines_are_cited_and_its_markup_is_not_shown(index: Path, cli: Cli) 
 
 
 def test_its_page_shows_what_its_markup_means(index: Path) -> None:
-    with ServedIndex(index=str(index)) as library, TestClient(make_web_app(library)) as app:
-        assert "by <em>bank transfer</em>" in app.get("/", params={"question": "rent paid"}).text
+    with faces_of(index) as faces:
+        assert "by <em>bank transfer</em>" in faces.web.get("/", params={"question": "rent paid"}).text
 
 
 def test_its_links_count(index: Path) -> None:

@@ -4,15 +4,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from starlette.testclient import TestClient
 
 from retriever.display.phrases import CITATION_STATES
 from retriever.errors import UsageError
-from retriever.serving.mcp_server import ReadTool, RelatedTool, SearchTool
-from retriever.serving.pool import ServedIndex
-from retriever.serving.web.app import make_web_app
 from tests.program import Cli
-from tests.real.served import indexed
+from tests.real.served import Faces, faces_of, indexed
 from tests.shelf import NEVER_REFRESH, PAGES, WORDS_ALONE, Shelf, read_lines
 
 QUESTION = "which stamp pays for the journey?"
@@ -39,11 +35,10 @@ EDITS = pytest.mark.parametrize(
 
 
 @pytest.fixture
-def library(tmp_path: Path) -> Iterator[ServedIndex]:
-    """Serves the pages, found by words alone, and never indexes again."""
-    indexed(tmp_path, PAGES, WORDS_ALONE)
-    with ServedIndex(index=str(tmp_path / "index"), settings={**WORDS_ALONE, **NEVER_REFRESH}) as library:
-        yield library
+def faces(tmp_path: Path) -> Iterator[Faces]:
+    """The pages are found by words alone, and never indexed again."""
+    with faces_of(indexed(tmp_path, PAGES, WORDS_ALONE), NEVER_REFRESH) as faces:
+        yield faces
 
 
 @EDITS
@@ -121,15 +116,15 @@ def test_a_folder_that_became_a_link_to_elsewhere_is_not_followed(shelf: Shelf, 
 
 
 @EDITS
-def test_every_face_says_it(library: ServedIndex, tmp_path: Path, state: str, lines: str, cli: Cli) -> None:
+def test_every_face_says_it(faces: Faces, tmp_path: Path, state: str, lines: str, cli: Cli) -> None:
     edited(tmp_path / "docs", state)
-    app, node = TestClient(make_web_app(library)), STAMPS.replace("#", "%23")
+    node = STAMPS.replace("#", "%23")
     replies = {
-        "answer": app.get(f"/?question={QUESTION}").text,
-        "page": app.get(f"/read?node={node}").text,
-        "search": SearchTool(question=QUESTION, top_k=1).answer(library),
-        "read": ReadTool(place=STAMPS).answer(library),
-        "related": RelatedTool(place=STAMPS).answer(library).partition("\n")[0],
+        "answer": faces.web.get(f"/?question={QUESTION}").text,
+        "page": faces.web.get(f"/read?node={node}").text,
+        "search": faces.tell("search", question=QUESTION, top_k=1),
+        "read": faces.tell("read", place=STAMPS),
+        "related": faces.tell("related", place=STAMPS).partition("\n")[0],
         "command": cli("read", STAMPS, "--index", tmp_path / "index").err,
     }
     for face, reply in replies.items():
@@ -138,5 +133,5 @@ def test_every_face_says_it(library: ServedIndex, tmp_path: Path, state: str, li
         assert said == [name for name in [state] if name != "exact"], face
     opened = f'/docs/mail.md:{lines.split("-")[0]}"'
     assert (opened in replies["page"]) == (state != "gone"), "the editor opens what is there"
-    found = app.get(f"/api/node?reference={node}").json()
+    found = faces.web.get(f"/api/node?reference={node}").json()
     assert (found["citation"], found["citation_state"]) == (f"mail.md:{lines}", state)

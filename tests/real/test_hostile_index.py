@@ -4,21 +4,17 @@ import json
 import shlex
 import shutil
 import sqlite3
-from contextlib import closing, suppress
+from contextlib import closing
 from pathlib import Path
 from urllib.parse import quote
 
 import pytest
-from starlette.testclient import TestClient
 
 from retriever.api import index_folders, open_retriever
-from retriever.errors import RetrieverError
 from retriever.indexing.request import name_folders
 from retriever.places import open_store
-from retriever.serving.mcp_server import ReadTool, RelatedTool, SearchTool
-from retriever.serving.pool import ServedIndex
-from retriever.serving.web.app import make_web_app
 from tests.program import Cli
+from tests.real.served import faces_of
 from tests.shelf import WORDS_ALONE
 
 INDEX = "index.sqlite"
@@ -85,17 +81,14 @@ def ask_all_faces(index: Path, cli: Cli, *, named: bool) -> str:
     for path in ROWS.values():
         lines += [f"read {path}", f"read {path}:1-3 --json"]
     said = [text for line in lines for text in cli(*shlex.split(line), "--index", index, code=range(4))]
-    with ServedIndex(index=str(index), settings=AS_IT_IS) as library:
-        app = TestClient(make_web_app(library))
-        for address in ("/?question", "/api/search?question"):
-            said.append(app.get(f"{address}={QUESTION}").text)
-        for node in map(quote, ids):
-            said += [app.get(f"{address}={node}").text for address in ("/read?node", "/api/node?reference")]
-        said.append(SearchTool(question=QUESTION, top_k=20, max_tokens=8000).answer(library))
+    with faces_of(index, AS_IT_IS) as faces:
+        addresses = [f"{address}={QUESTION}" for address in ("/?question", "/api/search?question")]
+        addresses += [f"{address}={quote(node)}" for address in ("/read?node", "/api/node?reference") for node in ids]
+        said += [faces.web.get(address).text for address in addresses]
+        said.append(faces.tell("search", question=QUESTION, top_k=20, max_tokens=8000))
         for path in (*ROWS.values(), *ids):
-            for call in (ReadTool(place=path), ReadTool(place=f"{path}:1-3"), RelatedTool(place=path)):
-                with suppress(RetrieverError):
-                    said.append(call.answer(library))
+            said += [faces.tell("read", place=path), faces.tell("read", place=f"{path}:1-3")]
+            said.append(faces.tell("related", place=path))
     return "\n".join(said)
 
 

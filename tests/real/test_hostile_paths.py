@@ -6,14 +6,11 @@ from pathlib import Path
 from urllib.parse import quote
 
 import pytest
-from starlette.testclient import TestClient
 
 from retriever.api import forget_documents, open_retriever
 from retriever.errors import RetrieverError
-from retriever.serving.mcp_server import call_tool
-from retriever.serving.pool import ServedIndex
-from retriever.serving.web.app import make_web_app
 from tests.program import Cli
+from tests.real.served import faces_of
 from tests.shelf import WORDS_ALONE
 from tests.tables import read_table
 
@@ -66,19 +63,18 @@ def test_nothing_from_outside_comes(place: Path, payload: str, cli: Cli) -> None
 
 @pytest.mark.parametrize("tool", ["read", "outline", "related"])
 def test_nor_over_mcp(place: Path, tool: str) -> None:
-    with ServedIndex(index=str(place / "index")) as library:
+    with faces_of(place / "index") as faces:
         for payload in PAYLOADS:
-            check(call_tool(library, tool, {"place": payload.replace("{place}", str(place))}))
+            check(faces.tell(tool, place=payload.replace("{place}", str(place))))
 
 
 def test_nor_over_http(place: Path) -> None:
-    with ServedIndex(index=str(place / "index")) as library:
-        app = TestClient(make_web_app(library))
+    with faces_of(place / "index") as faces:
         for payload in PAYLOADS:
             errors = "surrogateescape" if "\udcff" in payload else "replace"
             reference = payload.replace("{place}", str(place)).encode("utf-8", errors)
             for address in ("/api/node?reference", "/read?node"):
-                answer = app.get(f"{address}={quote(reference, safe='')}")
+                answer = faces.web.get(f"{address}={quote(reference, safe='')}")
                 assert answer.status_code in {200, 400, 404, 414, 422}, (payload, answer.status_code)
                 check(answer.text)
 

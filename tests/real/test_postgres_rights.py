@@ -8,17 +8,14 @@ from typing import Any, LiteralString
 
 import psycopg  # noqa: TID253  # these tests are of it
 import pytest
-from starlette.testclient import TestClient
 
 from retriever.api import index_folders, open_retriever
 from retriever.errors import IndexVersionError, StorageError
 from retriever.postgres.connection import read_url
 from retriever.postgres.tables import grant_folders, make_tables
-from retriever.serving.mcp_server import call_tool
-from retriever.serving.pool import ServedIndex
-from retriever.serving.web.app import make_web_app
 from tests.postgres import Server, execute
 from tests.program import LARDER, Cli
+from tests.real.served import faces_of
 
 HIDDEN = ("encryption.md", "restore.md")
 SECRET = """---
@@ -215,8 +212,8 @@ def test_rights_that_cannot_be_given(shared: Shared, cli: Cli) -> None:
 def test_a_server_of_a_role_shows_nothing_of_folders_that_it_may_not_read(
     shared: Shared, role: str, *, sees: bool
 ) -> None:
-    with ServedIndex(index=shared.seen_by(role)) as library, TestClient(make_web_app(library)) as client:
-        answers = [client.get(f"{path}?question=Zyxworth") for path in ("/", "/api/search")]
-        told = call_tool(library, "search", {"question": "Zyxworth"})
+    with faces_of(shared.seen_by(role)) as faces:
+        answers = [faces.web.get(f"{path}?question=Zyxworth") for path in ("/", "/api/search")]
+        told = faces.tell("search", question="Zyxworth")
     assert [said.status_code for said in answers] == [200, 200]
-    assert [("merger.md" in said) for said in (*(said.text for said in answers), str(told))] == [sees] * 3
+    assert [("merger.md" in said) for said in (*(said.text for said in answers), told)] == [sees] * 3

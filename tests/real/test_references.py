@@ -7,18 +7,14 @@ from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
-from mcp.types import TextContent
-from starlette.testclient import TestClient
 
 from retriever.answering.context import load_token_counter
 from retriever.api import forget_documents, index_folders, open_retriever
 from retriever.errors import UsageError
 from retriever.retriever import Retriever
-from retriever.serving.mcp_server import call_tool
-from retriever.serving.pool import ServedIndex
-from retriever.serving.web.app import make_web_app
 from retriever.types import Hit
 from tests.program import Cli
+from tests.real.served import faces_of
 from tests.shelf import WORDS_ALONE, read_lines, write_pages
 from tests.tables import read_table
 
@@ -115,40 +111,35 @@ def test_the_command_line_reads_back_what_it_prints(
 
 
 def test_an_agent_reads_back_what_a_tool_says(index: Path, retriever: Retriever, hits: tuple[Hit, ...]) -> None:
-    with ServedIndex(index=str(index), settings=WORDS_ALONE) as served:
-
-        def call(tool: str, **arguments: object) -> str:
-            (content,) = call_tool(served, tool, arguments).content
-            assert isinstance(content, TextContent)
-            return content.text
-
-        found = call("search", question=QUESTION, top_k=30, max_tokens=10_000)
+    with faces_of(index, WORDS_ALONE) as faces:
+        found = faces.tell("search", question=QUESTION, top_k=30, max_tokens=10_000)
         assert re.findall(r"^\d+\. `(.+?)`", found, re.MULTILINE) == [hit.citation for hit in hits]
         for hit in hits:
-            assert retriever.read(hit.citation).text in call("read", place=hit.citation)
-            for reference in re.findall(r"`([^`\n]+:\d+(?:-\d+)?)`", call("related", place=hit.citation)):
-                assert retriever.read(reference).text in call("read", place=reference)
+            beside = re.findall(r"`([^`\n]+:\d+(?:-\d+)?)`", faces.tell("related", place=hit.citation))
+            for reference in (hit.citation, *beside):
+                assert retriever.read(reference).text in faces.tell("read", place=reference)
 
 
-def test_the_web_page_and_its_api_read_back_what_they_print(
-    index: Path, retriever: Retriever, hits: tuple[Hit, ...]
-) -> None:
-    question = {"question": QUESTION}
-    with (
-        ServedIndex(index=str(index), settings=SETTINGS) as served,
-        TestClient(make_web_app(served)) as client,
-    ):
-        found = client.get("/api/search", params=question).json()["hits"]
+def test_the_api_reads_back_what_it_gives(index: Path, retriever: Retriever, hits: tuple[Hit, ...]) -> None:
+    with faces_of(index, SETTINGS) as faces:
+        found = faces.web.get("/api/search", params={"question": QUESTION}).json()["hits"]
         assert [hit["citation"] for hit in found] == [hit.citation for hit in hits]
         for hit in hits:
-            read = client.get("/api/node", params={"reference": hit.citation}).json()
+            read = faces.web.get("/api/node", params={"reference": hit.citation}).json()
             assert read["text"] == retriever.read(hit.citation).text
-        links = sorted(set(re.findall(r'href="(/read\?[^"]+)"', client.get("/", params=question).text)))
-        references = [parse_qs(urlsplit(unescape(link)).query)["node"][0] for link in links]
-        assert {hit.node_id for hit in hits} <= set(references)
-        for link, reference in zip(links, references, strict=True):
+
+
+def test_the_links_of_the_web_page_lead_to_what_they_name(
+    index: Path, retriever: Retriever, hits: tuple[Hit, ...]
+) -> None:
+    with faces_of(index, SETTINGS) as faces:
+        page = faces.web.get("/", params={"question": QUESTION}).text
+        links = {unescape(link) for link in re.findall(r'href="(/read\?[^"]+)"', page)}
+        references = {link: parse_qs(urlsplit(link).query)["node"][0] for link in links}
+        assert {hit.node_id for hit in hits} <= {*references.values()}
+        for link, reference in references.items():
             title = retriever.nodes(reference)[0].title.rpartition("/")[2].rstrip(":")
-            assert title in re.findall("<h1.*>(.*)</h1>", client.get(unescape(link)).text)[0], reference
+            assert title in re.findall("<h1.*>(.*)</h1>", faces.web.get(link).text)[0], reference
 
 
 @pytest.mark.parametrize(("reference", "named"), read_table("paths", "Of two files of one name"))

@@ -6,17 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from starlette.testclient import TestClient
 
 from retriever import AskRequest, Scope, open_retriever
 from retriever.errors import QuestionError, ScopeError
 from retriever.retriever import Retriever
 from retriever.searching.queries import split_filters
-from retriever.serving.mcp_server import call_tool
-from retriever.serving.pool import ServedIndex
-from retriever.serving.web.app import make_web_app
 from tests.program import Cli
-from tests.real.served import indexed
+from tests.real.served import faces_of, indexed
 from tests.tables import read_table
 
 PAGES = {
@@ -150,7 +146,8 @@ def test_options_on_the_command_line(index: Path, cli: Cli) -> None:
 
 
 def test_the_page_and_the_api(index: Path) -> None:
-    with ServedIndex(index=str(index)) as library, TestClient(make_web_app(library)) as client:
+    with faces_of(index) as faces:
+        client = faces.web
         asked: Any = [("question", 'oven -"microwave"'), ("in", "daily"), ("in", "station"), ("tag", "kitchen")]
         found = client.get("/api/search", params=asked).json()
         assert {hit["file"] for hit in found["hits"]} == {"handbook/station.md"}
@@ -167,11 +164,10 @@ def test_the_page_and_the_api(index: Path) -> None:
 
 
 def test_an_agent(index: Path) -> None:
-    with ServedIndex(index=str(index)) as library:
-        arguments = {"question": 'oven -"car" since:2024-06', "path": "daily"}
-        found = str(call_tool(library, "search", arguments))
-        assert set(re.findall(r"`([^`]*\.md):", found)) == {"journal/daily/2024-06-02.md"}
-        assert 'searched 1 section of 1 file: `in:daily` `since:2024-06` `-"car"`' in found
+    with faces_of(index) as faces:
+        found = faces.tell("search", question='oven -"car" since:2024-06', path="daily")
+    assert set(re.findall(r"`([^`]*\.md):", found)) == {"journal/daily/2024-06-02.md"}
+    assert 'searched 1 section of 1 file: `in:daily` `since:2024-06` `-"car"`' in found
 
 
 def test_a_part_has_the_vectors_of_texts_that_stand_elsewhere_as_well(tmp_path: Path) -> None:

@@ -7,16 +7,13 @@ from typing import Any
 
 import httpx
 import pytest
-from starlette.testclient import TestClient
 
 from retriever.api import forget_documents
 from retriever.retriever import Retriever
-from retriever.serving.pool import ServedIndex
-from retriever.serving.web.app import make_web_app
 from retriever.types import ShortAnswer
 from tests.program import Cli
 from tests.real.scripted_server import Asked, ScriptedServer
-from tests.real.served import index_pages, indexed, served
+from tests.real.served import faces_of, index_pages, indexed, served
 from tests.real.web_documents import DOT, PAGES, write_pictures
 from tests.tables import read_table
 
@@ -83,8 +80,8 @@ def test_pictures_below_the_indexed_folders_alone_are_sent(client: httpx.Client,
 
 def test_no_language_model_is_asked_while_somebody_types(index: Path, ollama: ScriptedServer) -> None:
     settings = {"use_llm": True, "llm": {"url": ollama.url}}
-    with ServedIndex(index=str(index), settings=settings) as library, TestClient(make_web_app(library)) as app:
-        page = app.get("/typed", params={"question": QUESTION})
+    with faces_of(index, settings) as faces:
+        page = faces.web.get("/typed", params={"question": QUESTION})
     assert page.text.startswith('<main id="results"')
     assert ">Stamps</a>" in page.text
     assert ollama.requests == []
@@ -100,8 +97,8 @@ def test_a_section_that_went_after_the_search_is_quoted(tmp_path: Path, monkeypa
         return found
 
     monkeypatch.setattr(Retriever, "answer", answer)
-    with ServedIndex(index=str(index)) as library, TestClient(make_web_app(library)) as app:
-        assert "A <mark>stamp</mark>." in app.get("/", params={"question": "a stamp"}).text
+    with faces_of(index) as faces:
+        assert "A <mark>stamp</mark>." in faces.web.get("/", params={"question": "a stamp"}).text
 
 
 def test_the_models_sentences_come_behind_the_quoted_ones(index: Path, ollama: ScriptedServer) -> None:
