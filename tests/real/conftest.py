@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 
 from pageindex.corpus import DocumentText, SourceFile, read_document
+from retriever.api import index_folders
 from retriever.served.task import Abilities
+from tests.program import LARDER
 from tests.real.loopback import LoopbackHandler, serving
 from tests.real.scripted_server import ScriptedServer, scripted_server
 from tests.real.served import LONG, PAGES, indexed
@@ -24,6 +26,14 @@ def look_each_time(monkeypatch: pytest.MonkeyPatch) -> None:
 def index(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The index of the pages of tests/real/served.py, made with the bundled model; only read."""
     return indexed(tmp_path_factory.mktemp("served"), PAGES | {"long.md": LONG})
+
+
+@pytest.fixture(scope="session")
+def larder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The index of the documents of the larder, made with the bundled model; only read."""
+    index = tmp_path_factory.mktemp("larder") / "index"
+    index_folders([LARDER], index)
+    return index
 
 
 SHIPS_QUESTION = "which of all these ships sails with the wind when the harbour is closed for the night?"

@@ -5,12 +5,10 @@ import os
 from pathlib import Path
 from typing import Any
 
-import pytest
-
-from retriever.api import index_folders, open_retriever
+from retriever.api import open_retriever
 from retriever.display.json import dump_answer
 from retriever.trace import Spent
-from tests.program import LARDER, PROJECT, run_python
+from tests.program import PROJECT, run_python
 
 QUESTIONS = ("how long are snapshots kept?", "the store is full, what now", "catch_up", "banana bread")
 TIMES = ("timings_ms", "milliseconds")
@@ -44,12 +42,5 @@ def answers_elsewhere(index: Path) -> list[str]:
     return found
 
 
-@pytest.fixture(scope="module")
-def index(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    place = tmp_path_factory.mktemp("determinism") / "index"
-    index_folders([LARDER], place)
-    return place
-
-
-def test_every_process_gives_the_same_bytes(index: Path) -> None:
-    assert answers_elsewhere(index) == answers(index)
+def test_every_process_gives_the_same_bytes(larder: Path) -> None:
+    assert answers_elsewhere(larder) == answers(larder)

@@ -2,9 +2,6 @@
 
 from pathlib import Path
 
-import pytest
-
-from hybrid_retrieve import main
 from retriever.api import open_retriever
 from retriever.embedding.onnx import OnnxEncoder
 from retriever.evaluation.measures import read_questions
@@ -17,33 +14,25 @@ from retriever.evaluation.results import (
 )
 from retriever.types import Answer
 from tests.fake_encoder import CrowdedEncoder
-from tests.program import Cli
+from tests.program import LARDER, Cli
 
-SET = Path(__file__).parents[1] / "eval_corpus"
-DOCS = SET / "larder"
+SET = LARDER.parent
 QUESTIONS = read_questions(SET / "larder.jsonl")
 
 
-@pytest.fixture(scope="module")
-def index(tmp_path_factory: pytest.TempPathFactory) -> str:
-    folder = str(tmp_path_factory.mktemp("evaluation") / "index")
-    assert main(["index", str(DOCS), "--index", folder]) == 0
-    return folder
+def measured(index: Path, system: System) -> Summary:
+    return summarize(QUESTIONS, [ask_all(system, EvaluationInput(QUESTIONS, index=str(index)))])
 
 
-def measured(index: str, system: System) -> Summary:
-    return summarize(QUESTIONS, [ask_all(system, EvaluationInput(QUESTIONS, index=index))])
-
-
-def test_the_ranking_is_no_worse_than_it_was(index: str) -> None:
-    (balanced,) = measured(index, System("balanced", "balanced")).systems
+def test_the_ranking_is_no_worse_than_it_was(larder: Path) -> None:
+    (balanced,) = measured(larder, System("balanced", "balanced")).systems
     assert balanced.overall["nDCG@10"].mean >= 0.8
     assert balanced.overall["hit@5"].mean >= 0.85
     assert balanced.by_kind["identifier"]["hit@5"].mean == 1.0
     assert balanced.failures == {}
 
 
-def test_vectors_that_all_point_one_way_are_ranked_alike(index: str, tmp_path: Path) -> None:
+def test_vectors_that_all_point_one_way_are_ranked_alike(larder: Path, tmp_path: Path) -> None:
     """Of many models all cosines lie between .7 and 1."""
 
     def describe(answer: Answer) -> tuple[object, ...]:
@@ -51,20 +40,20 @@ def test_vectors_that_all_point_one_way_are_ranked_alike(index: str, tmp_path: P
 
     crowded = CrowdedEncoder(OnnxEncoder())
     with (
-        open_retriever((), index) as plain,
-        open_retriever([DOCS], tmp_path / "index", encoder=crowded) as other,
+        open_retriever((), larder) as plain,
+        open_retriever([LARDER], tmp_path / "index", encoder=crowded) as other,
     ):
         asked = [item.question for item in QUESTIONS.questions[::3]]
         changed = [each for each in asked if describe(plain.search(each)) != describe(other.search(each))]
     assert len(changed) <= len(asked) / 10, changed  # vectors are rounded: equal sections may change places
 
 
-def test_the_command_compares_profiles(index: str, tmp_path: Path, cli: Cli) -> None:
+def test_the_command_compares_profiles(larder: Path, tmp_path: Path, cli: Cli) -> None:
     questions = tmp_path / "some.jsonl"
     questions.write_text("\n".join((SET / "larder.jsonl").read_text("utf-8").splitlines()[::4]), "utf-8")
     deaf = tmp_path / "deaf.yaml"
     deaf.write_text("keyword_weight: 0\nsemantic_weight: 0\n", "utf-8")
-    out = cli("eval", questions, "--index", index, "--profiles", f"fast,{deaf}").out
+    out = cli("eval", questions, "--index", larder, "--profiles", f"fast,{deaf}").out
     assert "means with 95 % intervals" in out
     assert "paired randomisation test" in out
     assert " *" in out, "a fall by so much is no chance"

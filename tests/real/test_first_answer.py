@@ -15,9 +15,9 @@ from retriever.errors import StorageError
 from retriever.indexing.update import TEXTS_AT_ONCE
 from retriever.retriever import Retriever
 from retriever.types import Answer
-from tests.program import PROGRAM, PROJECT, command, environment, in_terminal, run_command
+from tests.program import Cli, command, environment, in_terminal
 from tests.scenarios import chapter_pages
-from tests.shelf import CountingEncoder, Interrupting, Shelf, found, same_hits
+from tests.shelf import CountingEncoder, Interrupting, Shelf, found, same_hits, write_pages
 
 CHAPTERS = 40
 SECTIONS = 8 * CHAPTERS
@@ -90,11 +90,11 @@ def test_an_index_that_is_deleted_meanwhile_ends_it(library: Shelf) -> None:
     assert library.encoder.encoded == 256
 
 
-def test_a_pipe_answers_by_words_before_by_meaning(library: Shelf) -> None:
-    printed = run_command(command("--docs", library.docs, "--index", library.index, QUESTION))
-    first, _, second = printed.stdout.partition("Now that everything is embedded")
+def test_a_pipe_answers_by_words_before_by_meaning(library: Shelf, cli: Cli) -> None:
+    printed = cli("--docs", library.docs, "--index", library.index, QUESTION)
+    first, _, second = printed.out.partition("Now that everything is embedded")
     assert RIGHT.partition("#")[0] in first
-    assert second or "the answer is the same" in printed.stderr
+    assert second or "the answer is the same" in printed.err
 
 
 def test_what_changes_meanwhile_is_in_it_and_what_is_forgotten_is_not(library: Shelf) -> None:
@@ -128,24 +128,18 @@ def send_while_embedding(number: int) -> "Callable[[subprocess.Popen[bytes], byt
 
 
 @pytest.mark.skipif(os.name != "posix", reason="a terminal of POSIX")
-def test_the_first_command_answers_and_the_next_goes_on(tmp_path: Path) -> None:
-    """Over a part of docs, more than words wait for; killed, then interrupted."""
-    for part in ("internals", "guide"):
-        shutil.copytree(PROJECT / "docs" / part, tmp_path / "docs" / part)
-    question = "how are the two rankings fused?"
-    words = command("--docs", "docs", question, "--index", tmp_path / "index")
-    surroundings = environment(TERM="xterm", COLUMNS="120")
+def test_the_first_command_answers_and_the_next_goes_on(tmp_path: Path, cli: Cli) -> None:
+    """Killed, then interrupted, each time with more to embed than words wait for."""
+    docs, index = write_pages(tmp_path / "docs", chapter_pages(90)), tmp_path / "index"
+    words = command("--docs", "docs", QUESTION, "--index", index)
     for number in (signal.SIGKILL, signal.SIGINT):
-        code, output = in_terminal(words, tmp_path, surroundings, send_while_embedding(number))
-        assert b"docs/internals/ranking.md" in output
+        code, output = in_terminal(words, tmp_path, environment(TERM="xterm"), send_while_embedding(number))
+        assert b"docs/chapter-14.md" in output
         assert code == (130 if number is signal.SIGINT else -number)
 
-    partial = run_command(command("--json", "--index", tmp_path / "index", question))
-    assert '"embedded_share": 0.' in partial.stdout  # what there is answers
-    assert f"note: to embed the rest, run: python {PROGRAM} index --index" in partial.stderr
-    code, output = in_terminal(words, tmp_path, surroundings)
-    assert code == 0
-    assert b"note: to embed the rest" not in output
-    with open_retriever(index=tmp_path / "index") as retriever:
-        answer = retriever.search(question)
-    assert (answer.index.embedded_share, answer.degraded) == (1.0, ())
+    partial = cli("--json", "--index", index, QUESTION)
+    assert 0 <= partial.json["index"]["embedded_share"] < 1, "what there is answers"
+    assert "note: to embed the rest, run: " in partial.err
+    whole = cli("--json", "--docs", docs, "--index", index, QUESTION)
+    assert "to embed the rest" not in whole.err
+    assert (whole.json["index"]["embedded_share"], whole.json["degraded"]) == (1.0, [])

@@ -1,5 +1,6 @@
 """Nothing is sent anywhere but to the Ollama that was named: seen by Python's audit hook, and by a proxy."""
 
+import json
 import re
 import shutil
 import subprocess
@@ -9,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.program import PROGRAM, PROJECT, environment, run_command
+from tests.program import PROJECT, environment, run_command, run_python
 from tests.real.scripted_server import Asked, scripted_server
 from tests.shelf import write_pages
 
@@ -41,11 +42,18 @@ def surroundings(place: Path, proxy_url: str) -> dict[str, str]:
     )  # fmt: skip
 
 
+ALL_IN_ONE = """
+import json, sys
+from hybrid_retrieve import main
+for words in json.loads(sys.argv[1]):
+    assert main(words) == 0, words
+"""
+
+
 def connections(place: Path, environment: Mapping[str, str], *commands: list[str]) -> set[str]:
-    """Where the commands connected to, as `127.0.0.1:port`."""
-    for command in commands:
-        finished = run_command([sys.executable, PROGRAM, *command], place, environment)
-        assert finished.returncode == 0, (command, finished.stderr)
+    """Where the commands connected to, one after the other in one process, as `127.0.0.1:port`."""
+    finished = run_python(ALL_IN_ONE, json.dumps(commands), cwd=place, env=environment)
+    assert finished.returncode == 0, finished.stderr
     watched = place / "watched"
     lines = watched.read_text().splitlines() if watched.exists() else []
     return {
@@ -60,7 +68,7 @@ def test_without_a_language_model_nobody_is_spoken_to(docs: Path, trap: tuple[st
     environment = surroundings(docs.parent, url)
     seen = connections(
         docs.parent, environment,
-        ["index", "docs"], ["--json", QUESTION], ["doctor"], ["mcp"], ["--context", "zebra"],
+        ["index", "docs"], ["--json", QUESTION], ["doctor"], ["--context", "zebra"], ["mcp"],
     )  # fmt: skip
     assert (seen, used) == (set(), [])
 
@@ -98,9 +106,9 @@ def test_without_any_network_everything_but_the_language_model_works(docs: Path)
     unshare = shutil.which("unshare")
     if not unshare or subprocess.run([unshare, "-n", "true"], capture_output=True, check=False).returncode:
         pytest.skip("this user may not make a network namespace")
-    environment = surroundings(docs.parent, "http://127.0.0.1:9")
-    for command in (["index", "docs"], ["--json", QUESTION], ["doctor"], ["mcp"], ["--profile", "full", QUESTION]):
-        finished = run_command([unshare, "-n", sys.executable, PROGRAM, *command], docs.parent, environment)
-        assert finished.returncode == 0, (command, finished.stderr)
+    commands = [["index", "docs"], ["--json", QUESTION], ["doctor"], ["--profile", "full", QUESTION], ["mcp"]]
+    alone = [unshare, "-n", sys.executable, "-c", ALL_IN_ONE, json.dumps(commands)]
+    finished = run_command(alone, docs.parent, surroundings(docs.parent, "http://127.0.0.1:9"))
+    assert finished.returncode == 0, finished.stderr
     assert "rerank: " in finished.stderr
     assert "zebra.md" in finished.stdout

@@ -7,14 +7,14 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from retriever.store.files import writer_lock
-from tests.program import command, environment
+from tests.program import environment
 from tests.shelf import write_pages
 
 PATIENCE_S = 40.0
@@ -22,12 +22,14 @@ MANY = 300
 IMPATIENT = """if True:
     import sys
     from hybrid_retrieve import main
+    from retriever.indexing import update
     from retriever.places import folder
     lock = folder.writer_lock
     folder.writer_lock = lambda index, wait_s: lock(index, min(wait_s, 0.5))
+    update.RETRY_S = 1.0
     sys.exit(main(sys.argv[1:]))
 """
-"""The program, but that it waits half a second for another writer, in place of ten."""
+"""The program, but that it waits half a second for another writer, and one to try again; ten each."""
 
 
 class Watching:
@@ -59,12 +61,11 @@ def watch(
     place: Path,
     *arguments: str,
     index: str | Path = "index",
-    program: Sequence[str] = tuple(command()),
 ) -> Iterator[Watching]:
+    command = [sys.executable, "-c", IMPATIENT, "index", "--watch", "docs", "--index", str(index), *arguments]
     process = subprocess.Popen(
-        [*program, "index", "--watch", "docs", "--index", str(index), "--encoder-kind", "none", *arguments], cwd=place,
-        env=environment(XDG_DATA_HOME=str(place / "data")), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE, text=True,
+        [*command, "--encoder-kind", "none"], cwd=place, env=environment(XDG_DATA_HOME=str(place / "data")),
+        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
     with process:
         watching = Watching(process)
@@ -129,7 +130,7 @@ def test_a_burst_is_one_run_and_a_folder_made_again_is_followed(place: Path) -> 
 
 
 def test_it_waits_for_another_writer_and_goes_on(place: Path) -> None:
-    with watch(place, "--json", program=(sys.executable, "-c", IMPATIENT)) as watching:
+    with watch(place, "--json") as watching:
         assert watching.process.stdout is not None
         assert watching.line().startswith("2 added; ")
         assert json.loads(watching.process.stdout.readline())["added"] == 2

@@ -8,8 +8,7 @@ from types import FrameType
 import pytest
 
 import hybrid_retrieve
-from retriever.api import index_folders
-from tests.program import LARDER, PROJECT
+from tests.program import PROJECT
 
 MOST_CALLS = 7
 SEARCH = str(PROJECT / "retriever" / "search.py")
@@ -45,14 +44,12 @@ def find_stage(frame: FrameType) -> str:
 
 
 @pytest.fixture
-def follow(tmp_path: Path) -> Callable[[str], Profiler]:
-    index_folders([LARDER], tmp_path / "index")
-
+def follow(larder: Path) -> Callable[[str], Profiler]:
     def ask(question: str) -> Profiler:
         profiler = Profiler()
         sys.setprofile(profiler)
         try:
-            hybrid_retrieve.main(["ask", question, "--index", str(tmp_path / "index")])
+            hybrid_retrieve.main(["ask", question, "--index", str(larder)])
         finally:
             sys.setprofile(None)
         return profiler
