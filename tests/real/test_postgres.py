@@ -13,6 +13,7 @@ from retriever.api import index_folders, open_retriever
 from retriever.postgres.connection import PostgresConnection
 from tests.postgres import execute, find_binaries
 from tests.program import LARDER, PROJECT, Cli
+from tests.real.served import SOME_OF_THE_LARDER as SOME
 from tests.real.served import index_pages
 from tests.shelf import WORDS_ALONE, write_pages
 
@@ -30,8 +31,6 @@ GERMAN = {
     "gratin.md": "# Gratin\n\nDas Kartoffelgratin wird mit der Sahne in den Ofen gestellt, und dann ist es fertig.\n",
     "anna.md": "---\ngeburtstag: 1987-11-02\n---\n# Anna\n\nSie mag den Kuchen und die Blumen, nicht das Bier.\n",
 }
-
-SOME = {f"{name}.md": (LARDER / f"{name}.md").read_text() for name in ("restore", "retention", "stores", "encryption")}
 
 
 def ask(cli: Cli, index: str | Path, question: str, *more: str) -> dict[str, Any]:

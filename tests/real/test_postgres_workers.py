@@ -1,6 +1,5 @@
 """Workers make the index that `index` makes alone, whatever happens to them, to the database and to the documents."""
 
-import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
@@ -14,7 +13,8 @@ from retriever.indexing.update import embed_texts
 from retriever.looking.indexes import index_request
 from retriever.postgres import workers
 from tests.postgres import Server, count_rows, execute
-from tests.program import LARDER, PROJECT, Cli, wait_for
+from tests.program import PROJECT, Cli, wait_for
+from tests.real.served import SOME_OF_THE_LARDER as SOME
 from tests.shelf import write_pages
 
 QUESTIONS = ("how long is a snapshot kept?", "restore one file", "what does page 7 say of number7?")
@@ -58,7 +58,7 @@ def meanwhile(monkeypatch: pytest.MonkeyPatch, act: Callable[[], object]) -> Non
 
 @pytest.mark.timeout(300)
 def test_workers_that_are_killed_and_cut_off_make_the_same_index(cli: Cli, postgres: str, tmp_path: Path) -> None:
-    docs, alone = shutil.copytree(LARDER, tmp_path / "larder"), tmp_path / "index"
+    docs, alone = write_pages(tmp_path / "larder", SOME), tmp_path / "index"
     numbers = write_numbers(tmp_path / "numbers", range(MANY))
     cli("index", docs, numbers, "--index", alone)
     assert "`postgres worker` embeds what is new" in cli("index", docs, numbers, "--enqueue", "--index", postgres).out

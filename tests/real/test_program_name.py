@@ -12,14 +12,14 @@ import pytest
 
 from tests.program import PROJECT, environment, run_command
 
-pytestmark = pytest.mark.timeout(150)  # five processes; others may be at work on the machine
+pytestmark = pytest.mark.timeout(150)  # six processes; others may be at work on the machine
 
 MODULE = "python -m retriever"
 OTHERS = {"hybrid-retrieve ", "hybrid_retrieve.py ", f"{MODULE} "}
 
 
 def check_names(called: Sequence[str | Path], named: str, folder: Path, env: dict[str, str]) -> None:
-    """Errors, help, `doctor` and `status` name the program so, and in no other way."""
+    """Errors, help and `status` name the program so, and in no other way."""
     notes = folder / "notes"
     notes.mkdir()
     (notes / "a.md").write_text("# Keys\n\nKeys are rotated in May.\n", encoding="utf-8")
@@ -33,9 +33,8 @@ def check_names(called: Sequence[str | Path], named: str, folder: Path, env: dic
         assert not any(other in printed.replace(named, "") for other in OTHERS), printed
         return printed
 
-    assert f"run: {named} index FOLDER" in run("read", "a.md", *index, code=1)
     assert f"\n  {named} read ranking.md:15-28\n" in run("--help")
-    assert f"run: {named} index FOLDER" in run("doctor", "--index", str(folder / "none"))
+    assert f"run: {named} index FOLDER" in run("read", "a.md", *index, code=1)
     run("index", str(notes), *index, "--encoder-kind", "none")
     (notes / "b.md").write_text("# Bees\n", encoding="utf-8")
     assert f"run: {named} index --index {folder / 'index'} {notes}" in run("status", *index)
