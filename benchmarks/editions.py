@@ -18,7 +18,7 @@ from pageindex.corpus import list_files, read_document
 from pageindex.document import Document, parse_document
 from pageindex.node import NodeKind
 from retriever.embedding.onnx import OnnxEncoder
-from retriever.indexing.chunk import ChunkLengths, chunk_nodes
+from retriever.indexing.chunk import chunk_nodes
 from retriever.places import FolderStore
 from retriever.store.database import transaction
 from retriever.store.writing import put_vectors, text_hash
@@ -48,7 +48,7 @@ def texts_of(folder: Path, encoder: OnnxEncoder) -> Iterator[str]:
     seen: set[bytes] = set()  # not the texts: of a million sections they are gigabytes
     for document in documents_of(folder):
         nodes = [placed.node for placed in document.nodes]
-        for chunk in chain.from_iterable(chunk_nodes(nodes, encoder.count_tokens, ChunkLengths())):
+        for chunk in chain.from_iterable(chunk_nodes(nodes, encoder.count_tokens)):
             digest = text_hash(chunk.embedded_text)
             if digest not in seen:
                 seen.add(digest)

@@ -26,7 +26,7 @@ from pageindex.node import Node
 from pageindex.units import read_units
 from retriever.display.phrases import find_highlights, sanitize
 from retriever.embedding.encoder import bundled_tokens
-from retriever.indexing.chunk import ChunkLengths, chunk_nodes
+from retriever.indexing.chunk import chunk_nodes
 from retriever.lexical.tokens import _cached_terms, tokenize
 from retriever.serving.web.section_html import RenderOptions, render_markdown
 
@@ -62,7 +62,7 @@ def read(text: str) -> object:
 def chunk(text: str) -> object:
     """Turn a text into a tree and that into chunks, with the bundled model's tokenizer."""
     nodes: list[Node] = [placed.node for placed in parse_document("a.md", text).nodes]
-    return chunk_nodes(nodes, bundled_tokens().count, ChunkLengths())
+    return chunk_nodes(nodes, bundled_tokens().count)
 
 
 def ignore(text: str) -> object:

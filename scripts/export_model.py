@@ -32,7 +32,7 @@ from retriever.embedding.onnx import (
 )
 from retriever.embedding.sentence_transformers import find_model_folder, own_prefixes
 from retriever.errors import EncoderError, RetrieverError
-from retriever.indexing.chunk import ChunkLengths, chunk_nodes
+from retriever.indexing.chunk import chunk_nodes
 from retriever.rerank.cross_encoders import MAX_TOKENS, OnnxReranker
 from retriever.rerank.stage import RerankInput
 from retriever.settings.schema import RerankSettings
@@ -398,8 +398,7 @@ def sample_of_chunks(documents: Path, encoder: OnnxEncoder) -> list[str]:
     for path in sorted(documents.rglob("*.md")):
         document = parse_document(path.name, path.read_text(encoding="utf-8", errors="replace"))
         nodes = [placed.node for placed in document.nodes]
-        settings = ChunkLengths(max_tokens=encoder.max_tokens)
-        chunks = chunk_nodes(nodes, encoder.count_tokens, settings)
+        chunks = chunk_nodes(nodes, encoder.count_tokens, encoder.max_tokens)
         texts |= {chunk.embedded_text: None for of_node in chunks for chunk in of_node}
     if not texts:
         raise click.ClickException(f"no Markdown in {documents}")

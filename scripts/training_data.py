@@ -30,7 +30,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from pageindex.document import parse_document
 from pageindex.node import Node
 from retriever.embedding.encoder import Tokens, bundled_tokens
-from retriever.indexing.chunk import ChunkLengths, chunk_nodes
+from retriever.indexing.chunk import chunk_nodes
 from retriever.types import Chunk
 from scripts.reader_data import HELD_OUT, TRAINING, read_rows
 
@@ -65,7 +65,7 @@ def main(data: Path, sources: Path, others: int) -> None:
             size = len(rest) if name in held_out else min(others, len(rest))
             chosen = {*Random(name).sample(rest, size), *wanted}
             nodes = [node for key, node in found.items() if key in chosen]
-            for node, made in zip(nodes, chunk_nodes(nodes, count, ChunkLengths()), strict=True):
+            for node, made in zip(nodes, chunk_nodes(nodes, count), strict=True):
                 key = f"{name}/{node.id}"
                 crumb = [*node.breadcrumb, node.title]
                 words = len(node.text.split())

@@ -2,14 +2,16 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from itertools import chain
 
 from pageindex.node import Node, NodeKind, Span
 from pageindex.text import cut_text
-from pageindex.units import UnitKind
+from pageindex.units import Unit, UnitKind
 from retriever.types import Chunk
 
+TARGET_TOKENS = 100  # units are put together up to so many, the breadcrumb aside
+MAX_TOKENS = 256  # the breadcrumb included; what has more by itself is cut
 SLACK = 64  # one token in so many is left free: of some tokenizers the parts do not quite add up
 # As `Encoder.count_tokens`: the lengths of texts in tokens, special ones included.
 CountTokens = Callable[[Sequence[str]], list[int]]
@@ -17,28 +19,13 @@ CountTokens = Callable[[Sequence[str]], list[int]]
 _LEFT_OUT = (UnitKind.LIST, UnitKind.FIELD)
 
 
-@dataclass(frozen=True, slots=True)
-class ChunkLengths:
-    """How long a chunk is."""
-
-    target_tokens: int = 100  # units are put together up to so many, the breadcrumb aside
-    max_tokens: int = 256  # the breadcrumb included; what has more by itself is cut
-
-
-@dataclass(frozen=True, slots=True)
-class Piece:
-    """A unit as it is written; one that shares its lines with others, as a page shows it."""
-
-    span: Span
-    lead: str
-    text: str
-
-
-def chunk_nodes(nodes: Sequence[Node], count: CountTokens, lengths: ChunkLengths) -> list[tuple[Chunk, ...]]:
+def chunk_nodes(
+    nodes: Sequence[Node], count: CountTokens, max_tokens: int = MAX_TOKENS, target_tokens: int = TARGET_TOKENS
+) -> list[tuple[Chunk, ...]]:
     """Return the chunks of each node; no two have one id.
 
     A node's chunks together hold all of its units, each below what it is read below. The `embedded_text` of none has
-    more than `lengths.max_tokens` tokens by the counter. A heading alone is one chunk.
+    more than `max_tokens` tokens by the counter. A heading alone is one chunk.
     """
     (special,) = count([""])
 
@@ -46,24 +33,24 @@ def chunk_nodes(nodes: Sequence[Node], count: CountTokens, lengths: ChunkLengths
         return [length - special for length in count(texts)]
 
     titles = [" > ".join(filter(None, (*node.breadcrumb, "" if node.is_part else node.title))) for node in nodes]
-    room = lengths.max_tokens - lengths.max_tokens // SLACK - special
-    pieces = [[*read_pieces(node)] for node in nodes]
-    texts = list({text: None for piece in chain.from_iterable(pieces) for text in (piece.text, piece.lead)})
+    room = max_tokens - max_tokens // SLACK - special
+    units = [[*read_written(node)] for node in nodes]
+    texts = list({text: None for unit in chain.from_iterable(units) for text in (unit.text, unit.lead)})
     sizes = dict(zip(texts, measure(texts), strict=True))
     made = []
-    for node, own, text, length in zip(nodes, pieces, titles, measure(titles), strict=True):
+    for node, own, text, length in zip(nodes, units, titles, measure(titles), strict=True):
         while length > room // 2 and len(text) > 1:  # the outer ones go
             text = "…" + text[len(text) // 2 + 1 :]
             (length,) = measure([text])
-        found = [*pack(own, sizes, measure, room - length - 1, lengths.target_tokens)]  # one for the line end
+        found = [*pack(own, sizes, measure, room - length - 1, target_tokens)]  # one for the line end
         if not found and node.span and node.kind is NodeKind.SECTION:
             found = [(node.span, "")]
         made.append(tuple(Chunk(node.id, span, part or text, f"{text}\n{part}".strip()) for span, part in found))
     return made
 
 
-def read_pieces(node: Node) -> Iterator[Piece]:
-    """Yield the units of a node, with their lines as they are written."""
+def read_written(node: Node) -> Iterator[Unit]:
+    """Yield the units of a node with their texts as they are written; as a page shows them where they share lines."""
     if not node.span:
         return
     units = [unit for unit in node.units if unit.kind not in _LEFT_OUT]
@@ -71,25 +58,25 @@ def read_pieces(node: Node) -> Iterator[Piece]:
     lines, first = node.searched_body.split("\n"), node.span.first + node.front_matter_lines
     for unit in units:
         own = range(unit.span.first, unit.span.last + 1)
-        text = unit.text if any(held[line] > 1 for line in own) else "\n".join(lines[line - first] for line in own)
-        yield Piece(unit.span, unit.lead, text)
+        is_shared = any(held[line] > 1 for line in own)
+        yield unit if is_shared else replace(unit, text="\n".join(lines[line - first] for line in own))
 
 
 def pack(
-    pieces: Sequence[Piece], sizes: dict[str, int], measure: CountTokens, room: int, target: int
+    units: Sequence[Unit], sizes: dict[str, int], measure: CountTokens, room: int, target: int
 ) -> Iterator[tuple[Span, str]]:
-    """Put neighboring pieces together, up to `target` tokens; only the first says what it is read below."""
+    """Put neighboring units together, up to `target` tokens; only the first says what it is read below."""
     target = min(target, room)
     span, text, length = None, "", 0
-    for piece in pieces:
-        length += sizes[piece.text]
+    for unit in units:
+        length += sizes[unit.text]
         if span and length <= target:
-            span = Span(min(span.first, piece.span.first), max(span.last, piece.span.last))
-            text += f"\n{piece.text}"
+            span = Span(min(span.first, unit.span.first), max(span.last, unit.span.last))
+            text += f"\n{unit.text}"
             continue
         if span:
             yield span, text
-        span, text, length = piece.span, f"{piece.lead}\n{piece.text}".strip(), sizes[piece.lead] + sizes[piece.text]
+        span, text, length = unit.span, f"{unit.lead}\n{unit.text}".strip(), sizes[unit.lead] + sizes[unit.text]
         if length > room:
             *parts, text = fit(text, measure, room)
             yield from ((span, part) for part in parts)

@@ -43,7 +43,7 @@ from retriever.indexing.changes import (
     list_known_folder,
     name_folders_apart,
 )
-from retriever.indexing.chunk import ChunkLengths, chunk_nodes
+from retriever.indexing.chunk import chunk_nodes
 from retriever.indexing.request import IndexReport, IndexRequest, explain_refusal, name_folders, read_named_folders
 from retriever.lexical.names import names_of_nodes
 from retriever.places import Difference, Store
@@ -279,7 +279,7 @@ def chunk_document(document: Document, encoder: Encoder | None, max_tokens: int)
     if encoder is not None:
         max_tokens = min(max_tokens, encoder.max_tokens)  # what is longer would not be read
     nodes = [placed.node for placed in document.nodes]
-    chunks = chunk_nodes(nodes, counter, ChunkLengths(max_tokens=max_tokens))
+    chunks = chunk_nodes(nodes, counter, max_tokens)
     if len(nodes) > writing.MAX_NODES or max(map(len, chunks)) > writing.MAX_CHUNKS:
         limits = f"{writing.MAX_NODES:,} sections, or {writing.MAX_CHUNKS:,} chunks in one"
         raise UnreadableDocumentError(document.path, f"it has more than {limits}")

@@ -78,7 +78,6 @@ class Counts:
     documents: int
     sections: int  # nodes with lines of their own
     chunks: int
-    broken_links: int
 
 
 # In a query of `select`: one of the values that it is given.
@@ -210,7 +209,7 @@ def prefixes(connection: Connection) -> dict[int, str]:
 def counts(connection: Connection) -> Counts:
     row = connection.execute(
         "SELECT (SELECT count(*) FROM documents), (SELECT count(*) FROM nodes WHERE first_line IS NOT NULL),"
-        " (SELECT count(*) FROM chunks), (SELECT count(*) FROM links WHERE problem IS NOT NULL)"
+        " (SELECT count(*) FROM chunks)"
     ).fetchone()
     return Counts(*row)
 

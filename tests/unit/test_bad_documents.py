@@ -6,7 +6,7 @@ The timeout is the limit of time: each takes less than a second, and anything qu
 import pytest
 
 from pageindex.document import parse_document
-from retriever.indexing.chunk import ChunkLengths, chunk_nodes
+from retriever.indexing.chunk import chunk_nodes
 
 pytestmark = pytest.mark.timeout(15)
 
@@ -53,7 +53,7 @@ def test_containers_in_one_another_lose_nothing(mark: str) -> None:
     for depth in range(1, 201):
         text = f"# A\n\n{mark * depth}deep{depth}\n\nAfter.\n"
         _, section = parse_document("a.md", text).nodes
-        (chunks,) = chunk_nodes([section.node], lambda texts: [len(text) // 3 + 2 for text in texts], ChunkLengths())
+        (chunks,) = chunk_nodes([section.node], lambda texts: [len(text) // 3 + 2 for text in texts])
         held = [line for chunk in chunks for line in range(chunk.span.first, chunk.span.last + 1)]
         assert {3, 5} <= set(held)
         assert sum(f"deep{depth}" in chunk.text for chunk in chunks) == 1

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from hypothesis import given
 from hypothesis import strategies as st
 
-from retriever.indexing.chunk import ChunkLengths, CountTokens, chunk_nodes
+from retriever.indexing.chunk import CountTokens, chunk_nodes
 from tests.fake_encoder import FakeEncoder
 from tests.sections import make_node
 
@@ -20,7 +20,7 @@ def test_a_line_of_a_megabyte_is_cut_without_being_counted_whole() -> None:
         longest = max(longest, *map(len, texts), 0)
         return [1] * len(texts)
 
-    (chunks,) = chunk_nodes([make_node("x" * 1_000_000)], counter, ChunkLengths())
+    (chunks,) = chunk_nodes([make_node("x" * 1_000_000)], counter)
     assert sum(chunk.text.count("x") for chunk in chunks) == 1_000_000
     assert longest <= 16 * 256
 
@@ -28,7 +28,7 @@ def test_a_line_of_a_megabyte_is_cut_without_being_counted_whole() -> None:
 def test_an_overlong_breadcrumb_loses_its_outer_titles_visibly() -> None:
     titles = tuple(f"title number {number}" for number in range(5))
     node = make_node("Text.\n", title="Own", breadcrumb=titles)
-    ((chunk,),) = chunk_nodes([node], count, ChunkLengths(8, 24))
+    ((chunk,),) = chunk_nodes([node], count, 24, 8)
     assert chunk.embedded_text == "… title number 4 > Own\nText."
     assert count([chunk.embedded_text])[0] <= 24
 
@@ -54,7 +54,7 @@ def test_nothing_is_lost_nothing_is_too_long_and_spans_are_right(
     page: str, counter: CountTokens, target: int, most: int, first: int
 ) -> None:
     node = make_node(page, first=first)
-    (chunks,) = chunk_nodes([node], counter, ChunkLengths(target, most))
+    (chunks,) = chunk_nodes([node], counter, most, target)
     assert all(length <= most for length in counter([chunk.embedded_text for chunk in chunks]))
     assert all(chunk.text for chunk in chunks)
     for unit in node.units:

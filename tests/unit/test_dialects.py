@@ -10,7 +10,7 @@ from pageindex.formats import NotTextError, decode
 from pageindex.node import Span
 from pageindex.summary import boilerplate
 from pageindex.units import UnitKind
-from retriever.indexing.chunk import ChunkLengths, chunk_nodes
+from retriever.indexing.chunk import chunk_nodes
 from retriever.lexical.names import names_of_nodes
 from tests.fake_encoder import FakeEncoder
 from tests.tables import read_table
@@ -47,7 +47,7 @@ def test_a_document_is_read_whole(raw: bytes, dialect: str) -> None:
     assert names_of_nodes(document).keys() == {node.id for node in nodes}
     assert find_holders(document.nodes).keys() <= {node.id for node in nodes}
     assert 0 <= boilerplate(nodes) <= 1
-    for node, chunks in zip(nodes, chunk_nodes(nodes, count, ChunkLengths(16, 32)), strict=True):
+    for node, chunks in zip(nodes, chunk_nodes(nodes, count, 32, 16), strict=True):
         held = {line for chunk in chunks for line in lines_of(chunk.span)}
         pieces = [unit.span for unit in node.units if unit.kind not in (UnitKind.LIST, UnitKind.FIELD)]
         assert {line for span in pieces for line in lines_of(span)} <= held

@@ -14,7 +14,7 @@ from pageindex.formats import decode
 from pageindex.links import LinkKind
 from pageindex.node import Node, Span
 from pageindex.units import Unit
-from retriever.indexing.chunk import ChunkLengths, chunk_nodes
+from retriever.indexing.chunk import chunk_nodes
 from retriever.serving.web.section_html import RenderOptions, render_markdown
 from tests.fake_encoder import FakeEncoder
 
@@ -60,7 +60,7 @@ def list_chunks(document: Document, lengths: str) -> str:
     """Return `first-last text` of each chunk; lengths are those to fill and not to exceed, in words."""
     target, most = map(int, lengths.split())
     nodes = [placed.node for placed in document.nodes]
-    made = chain(*chunk_nodes(nodes, FakeEncoder().count_tokens, ChunkLengths(target, most)))
+    made = chain(*chunk_nodes(nodes, FakeEncoder().count_tokens, most, target))
     return "".join(f"{chunk.span} {chunk.text}\n" for chunk in made)
 
 
