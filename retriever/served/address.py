@@ -1,17 +1,13 @@
-"""Which addresses of servers may be asked, and the key or the token for one."""
+"""Which addresses of servers may be asked, and the key for one."""
 
 import ipaddress
 import os
-from pathlib import Path
 from urllib.parse import urlsplit
 
-from pageindex.corpus import read_file
 from retriever.errors import UsageError
 from retriever.settings.layers import KEYS
 
 OLLAMA_URL = "http://127.0.0.1:11434"
-MIN_TOKEN_LENGTH = 16
-MAX_TOKEN_BYTES = 10_000
 
 
 def ollama_url(setting: str, *, allow_remote: bool = True) -> str:
@@ -72,14 +68,3 @@ def find_key(section: str, url: str) -> str:
         how = f"name an address with https, make a tunnel (ssh -L), or send none ({own}=)"
         raise UsageError(f"the key {name} would travel to {url} unencrypted: {how}")
     return key
-
-
-def read_token(path: Path) -> str:
-    """Return the bearer token in a file; UsageError where it holds none."""
-    try:
-        token = read_file(path, MAX_TOKEN_BYTES, follow_link=True).decode("utf-8", "replace").strip()
-    except OSError as error:
-        raise UsageError(f"--token-file {path} cannot be read: {error.strerror or error}") from error
-    if len(token) < MIN_TOKEN_LENGTH or not (token.isascii() and token.isprintable()) or " " in token:
-        raise UsageError(f"{path} holds no token: one line of at least {MIN_TOKEN_LENGTH} ASCII characters, no spaces")
-    return token

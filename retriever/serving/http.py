@@ -26,8 +26,9 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Mount, Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from pageindex.corpus import read_file
 from retriever.errors import RetrieverError, ServingError, UsageError
-from retriever.served.address import is_this_machine, read_token
+from retriever.served.address import is_this_machine
 from retriever.serving.pool import ServedIndex
 
 LOOPBACK_NAMES = ("127.0.0.1", "localhost", "[::1]")
@@ -118,6 +119,8 @@ def bracket(host: str) -> str:
     return f"[{host}]" if ":" in host else host
 
 
+MIN_TOKEN_LENGTH = 16
+MAX_TOKEN_BYTES = 10_000
 MAX_CONNECTIONS = 256  # further ones are answered with 503; systems let a process open 1,024 files
 SHUTDOWN_SECONDS = 8  # for what is in flight when the process has to end; containers are given 10 s
 EVERYWHERE = frozenset({"", "0.0.0.0", "::"})  # every address of the machine: no request names one of them
@@ -137,13 +140,24 @@ def check_host(host: str, token: str) -> None:
 
 
 def open_token(path: Path) -> str:
-    """Return the bearer token in a file; write a new one, readable by its owner alone, where there is no such file."""
-    if not path.exists():
-        with os.fdopen(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "w", encoding="ascii") as file:
-            file.write(f"{token_urlsafe(32)}\n")
-    if os.name == "posix" and path.stat().st_mode & 0o077:
+    """Return the bearer token in a file; write a new one, readable by its owner alone, where there is no such file.
+
+    Raises:
+        UsageError: it cannot be read or written, others can read it, or it holds no token.
+    """
+    try:
+        if not path.exists():
+            with os.fdopen(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "w", encoding="ascii") as file:
+                file.write(f"{token_urlsafe(32)}\n")
+        is_shared = os.name == "posix" and path.stat().st_mode & 0o077
+        token = read_file(path, MAX_TOKEN_BYTES, follow_link=True).decode("utf-8", "replace").strip()
+    except OSError as error:
+        raise UsageError(f"--token-file {path} cannot be read: {error.strerror or error}") from error
+    if is_shared:
         raise UsageError(f"others can read {path}; run: chmod 600 {path}")
-    return read_token(path)
+    if len(token) < MIN_TOKEN_LENGTH or not (token.isascii() and token.isprintable()) or " " in token:
+        raise UsageError(f"{path} holds no token: one line of at least {MIN_TOKEN_LENGTH} ASCII characters, no spaces")
+    return token
 
 
 def listen(host: str, port: int) -> socket.socket:
