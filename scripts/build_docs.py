@@ -16,7 +16,7 @@ from pathlib import Path
 import click
 
 from retriever.command_line import COMMANDS, GROUPS
-from retriever.command_line.help import SettingOption, WithHelp, setting_flags
+from retriever.command_line.options import SettingOption, WithHelp, setting_flags
 from retriever.command_line.program import command_line, load_command
 from retriever.command_line.show import format_yaml
 from retriever.settings.schema import list_settings

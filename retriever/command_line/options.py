@@ -4,7 +4,7 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin
 
 import click
 from click.core import augment_usage_errors
@@ -12,13 +12,12 @@ from click.shell_completion import CompletionItem
 
 from retriever import api
 from retriever.command_line.console import Console
-from retriever.command_line.help import SettingOption, WithHelp
 from retriever.command_line.output import JsonOutput, Output
 from retriever.display.phrases import sanitize_line
 from retriever.errors import NoIndexError, QuestionError, name_program
 from retriever.query import Scope
 from retriever.settings.layers import DEFAULT_PROFILE, profile_names
-from retriever.settings.schema import list_settings, merge, nest
+from retriever.settings.schema import Setting, list_settings, merge, nest
 
 if TYPE_CHECKING:
     from retriever.retriever import Retriever
@@ -147,6 +146,55 @@ def confirm(question: str, *, default: bool = True) -> bool:
         return click.confirm(sanitize_line(question), default=default, err=True)
     except click.Abort:
         raise KeyboardInterrupt from None
+
+
+# The flags of settings, and help pages with examples.
+
+# Those that --help shows; `profiles NAME` lists them all.
+EVERYDAY = frozenset({"top_k", "exact", "documents.ignore", "context_tokens"})
+HELP_WIDTH = 100  # columns, at most
+
+
+class SettingOption(click.Option):
+    """The flag of one setting; its bounds are checked with those of the other layers."""
+
+    def __init__(self, setting: Setting) -> None:
+        self.setting = setting
+        origin = get_origin(setting.type)
+        kind: Any = getattr(setting.type, "__origin__", setting.type)  # of Annotated[int, ...], the int
+        super().__init__(
+            ["setting_" + "_".join(setting.path), *setting_flags(setting)],
+            type=click.Choice(get_args(setting.type)) if origin is Literal else kind if kind in (int, float) else None,
+            multiple=origin is tuple,
+            default=None,
+            metavar="N" if kind in (int, float) else None,
+            hidden=setting.key not in EVERYDAY,
+            envvar=setting.variable,
+            show_envvar=True,
+            help=setting.help,
+        )
+
+
+def setting_flags(setting: Setting) -> tuple[str, ...]:
+    """Return the flags of a setting, the shortest first; a switch has two words in one."""
+    if setting.type is bool:
+        return (f"{setting.flag}/--no-{setting.flag.removeprefix('--')}",)
+    return (*setting.other_flags, setting.flag)
+
+
+class WithHelp(click.Command):
+    """A command whose help shows how it is used; `examples` are command lines without the program's name."""
+
+    def __init__(self, *args: Any, examples: Sequence[str], **kwargs: Any) -> None:  # noqa: ANN401 - passed on to click
+        settings = {"max_content_width": HELP_WIDTH, "help_option_names": ["--help", "-h"]}
+        super().__init__(*args, **{"context_settings": settings, **kwargs})
+        self.examples = examples
+
+    def format_help_text(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        super().format_help_text(ctx, formatter)
+        with formatter.section("Examples"):
+            for example in self.examples:
+                formatter.write(f"{'':{formatter.current_indent}}{name_program()} {example}\n")
 
 
 # What --no-llm sets.

@@ -16,7 +16,7 @@ import pytest
 
 from hybrid_retrieve import main
 from retriever.command_line import COMMANDS
-from retriever.command_line.help import WithHelp
+from retriever.command_line.options import WithHelp
 from retriever.command_line.program import command_line, load_command
 from tests.program import PROJECT, run_command
 from tests.shelf import write_pages
