@@ -12,7 +12,7 @@ import click
 
 from retriever.command_line import COMMANDS, options
 from retriever.command_line.console import Console
-from retriever.command_line.options import ExitCode, Opening, confirm
+from retriever.command_line.options import ExitCode, Opening
 from retriever.command_line.output import Output, Printer, note_pending, print_text
 from retriever.errors import IndexUnusableError, UsageError, name_program
 from retriever.looking.indexes import list_indexes
@@ -151,10 +151,9 @@ def check_words(words: Sequence[str], console: Console) -> None:
     is_word = not peer and is_english_word(first)
     if near and (is_of_files or not (rest or is_word) or (peer == "ask" and len(rest) == 1)):
         meant = f"{near} {shlex.join(rest)}".rstrip() if peer else near
-        says = f"{first} is no command; did you mean `{meant}`?"
-        if not (console.can_ask and confirm(f"{says} Search for it all the same?", default=False)):
-            raise click.UsageError(f"{says} To search for it: {name_program()} ask {shlex.join(words)}")
-    elif near and not rest:
+        search = f"{name_program()} ask {shlex.join(words)}"
+        raise click.UsageError(f"{first} is no command; did you mean `{meant}`? To search for it: {search}")
+    if near and not rest:
         console.note(f"did you mean the command `{near}`? this is asked as a question; see: {name_program()} --help")
 
 

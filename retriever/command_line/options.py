@@ -140,10 +140,10 @@ class Opening:
             return open_these([error.folder])
 
 
-def confirm(question: str, *, default: bool = True) -> bool:
+def confirm(question: str) -> bool:
     """Ask the user at the terminal, where Enter is the default; Ctrl-C ends the program, as elsewhere."""
     try:
-        return click.confirm(sanitize_line(question), default=default, err=True)
+        return click.confirm(sanitize_line(question), default=True, err=True)
     except click.Abort:
         raise KeyboardInterrupt from None
 

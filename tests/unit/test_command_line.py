@@ -3,7 +3,6 @@
 import json
 import shlex
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -16,7 +15,7 @@ from retriever.errors import (
     name_program,
 )
 from tests.answers import HIT, answer, hit
-from tests.program import Cli, command, environment, in_terminal
+from tests.program import Cli
 from tests.sample_library import Sample
 from tests.tables import read_table
 
@@ -96,13 +95,6 @@ def test_a_word_that_is_nearly_a_command_is_asked_with_a_hint(
     hint = [line for line in cli(*question.split()).err.splitlines() if line.startswith("did you mean")]
     assert library.asked == [question]
     assert [f"`{name}`" in line for line in hint] == ([True] if name else [])
-
-
-@pytest.mark.parametrize(("answer", "code"), [(b"n\n", 2), (b"y\n", 1)])
-def test_a_mistyped_command_is_asked_about_at_a_terminal(tmp_path: Path, answer: bytes, code: int) -> None:
-    typed = [(b"did you mean `index`? Search for it all the same? [y/N]", answer)]
-    variables = environment(XDG_DATA_HOME=str(tmp_path))
-    assert in_terminal(command("indx", "/tmp"), tmp_path, variables, typed=typed)[0] == code
 
 
 def test_nothing_found_is_no_error(library: Sample, cli: Cli) -> None:
