@@ -454,4 +454,4 @@ class ShortAnswer:
     writer: str = ""
     """The model that wrote the sentences; empty where they are quoted from the documents."""
     note: str = ""
-    """How they came about, in a few words: why no model wrote them, where one might have."""
+    """How they came about, in a few words."""

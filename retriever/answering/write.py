@@ -132,7 +132,6 @@ class AnswerWriter:
     seconds: float  # the longest wait for it
     recorder: Recorder
     is_asked_for: bool  # whether a server that is not there is a fault
-    note: str = ""
 
     def prepare(self, question: str) -> AnswerPlan | None:
         """Return what the model can do; None where it is not to write, or cannot."""
@@ -186,7 +185,7 @@ class AnswerWriter:
                 except LanguageModelError as error:
                     self._fail(error)
             sentences = tuple(kept[: plan.sentences]) if kept and plan else quoted
-            note.text = self.note or (f"written by {writer}" if writer else "quoted")
+            note.text = f"written by {writer}" if writer else "quoted from the documents"
             note.skipped = not sentences
         answer = replace(
             answer,
@@ -197,7 +196,5 @@ class AnswerWriter:
 
     def _fail(self, error: LanguageModelError) -> None:
         # A user who has not asked for a model, and runs none, misses nothing.
-        is_missed = self.is_asked_for or not isinstance(error, NoGeneratorError)
-        self.note = "quoted" if is_missed else "quoted from the documents"
-        if is_missed:
+        if self.is_asked_for or not isinstance(error, NoGeneratorError):
             self.recorder.degrade(StageName.ANSWER, f"the documents are quoted; {error}")

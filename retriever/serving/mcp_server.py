@@ -42,7 +42,6 @@ from retriever.serving.mcp_answers import (
 )
 from retriever.serving.pool import Arguments, ServedIndex, read_arguments
 from retriever.settings.layers import profile_names
-from retriever.types import ShortAnswer
 
 INSTRUCTIONS = (
     "Searches the user's own documents (Markdown); ask when they may say something. Use search first, then read what "
@@ -113,15 +112,11 @@ class AnswerTool(Arguments):
     path: str = Field(default="", description="Only from this file or folder.")
     max_tokens: MaxTokens = MAX_ANSWER
 
-    def answer(self, served: ServedIndex, tell: Tell | None = None) -> str:
+    def answer(self, served: ServedIndex, tell: Tell) -> str:
         scope = Scope((self.path,) if self.path else ())
-
-        def quote(short: ShortAnswer) -> None:
-            if tell:
-                tell(write_answer(short, self.max_tokens))
-
-        short = served.open().answer(AskRequest(self.question, self.conversation, scope), on_quoted=quote)
-        return write_answer(short, self.max_tokens)
+        write = partial(write_answer, max_tokens=self.max_tokens)
+        request = AskRequest(self.question, self.conversation, scope)
+        return write(served.open().answer(request, on_quoted=lambda short: tell(write(short))))
 
 
 class OutlineTool(Arguments):
@@ -245,7 +240,7 @@ def list_tools(*, with_llm: bool = False) -> list[types.Tool]:
 
 
 def call_tool(
-    index: ServedIndex, name: str, arguments: Mapping[str, Any], tell: Tell | None = None
+    index: ServedIndex, name: str, arguments: Mapping[str, Any], tell: Tell = lambda text: None
 ) -> types.CallToolResult:
     """Return the result of a call; an error is a result as well, which says what to do."""
     try:

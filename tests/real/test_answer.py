@@ -97,7 +97,7 @@ def test_a_follow_up_is_answered_as_it_was_understood(shelf: Shelf, ollama: Scri
 def test_nobody_is_asked_for_a_quotation_or_where_nothing_answers(shelf: Shelf, ollama: ScriptedServer) -> None:
     found = ask(shelf, ollama, answer={"kind": "extractive"})
     assert found.sentences
-    assert found.note == "quoted"
+    assert found.note == "quoted from the documents"
     assert ollama.requests == []
     for server in (ollama, None):
         found = ask(shelf, server, "zebra quantum chromodynamics?")

@@ -242,9 +242,9 @@ def test_a_short_answer_stands_above_its_sections(library: Sample, monkeypatch: 
         "    dropped: It\ufffd lies. (it says other things)",
     ]
     assert out.split("\n\n")[1].startswith(" 1  /docs/guide/mail.md:12-34")
-    assert err.endswith("\nquoted\n")
+    assert err.endswith("\nquoted from the documents\n")
     said = cli("answer", "how to send an email?", "--json").json["answer"]
-    assert (said["writer"], said["note"]) == ("", "quoted")
+    assert (said["writer"], said["note"]) == ("", "quoted from the documents")
     assert said["sentences"][0]["text"] == sentence, "exact, for programs"
     assert said["dropped"] == [{"text": "It\x1b lies.", "reason": "it says other things"}]
 
