@@ -84,7 +84,7 @@ RULES = (
     Rule("everyday verbs count", patches={"searching.question_words.list_verbs": lambda languages: frozenset()}),
     Rule("no neighbors", {"neighbor_depth": 0}),
     Rule("no file roots", {"candidate_file_roots": 0}),
-    Rule("copies apart", patches={"search.join_copies": lambda view, fused: fused}),
+    Rule("copies apart", patches={"search.join_copies": lambda fused, hashes: fused}),
     Rule("no correction of typos", {"exact": True}),
     Rule("cosines between .7 and 1", is_crowded=True),
     Rule("the same, without one scale", patches={"places.view.View.common": 0.0}, is_crowded=True),

@@ -126,8 +126,9 @@ def find_candidates(
         rankings = add_neighbors(view, direct, profile)
         note.text = f"{sum(len(item.items) for item in rankings if item.source is Source.NEIGHBORS)} sections"
     with recorder.stage(StageName.FUSE) as note:
-        fused = reciprocal_rank_fusion(rankings, profile.rrf_k, priors=read_priors(view, rankings, profile))
-        candidates = join_copies(view, fused)[:cap]
+        priors, hashes = read_priors(view, rankings, profile)
+        fused = reciprocal_rank_fusion(rankings, profile.rrf_k, priors=priors)
+        candidates = join_copies(fused, hashes)[:cap]
         note.text = f"{len(candidates)} candidates"
     recorder.rankings.extend(rankings)
     return candidates, keyword.words

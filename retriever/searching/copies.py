@@ -1,26 +1,23 @@
 """Copies: versions of a page, backups, what a program that syncs left behind. One of them is a hit, for all."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from retriever.places.view import View
-from retriever.store import reading
 from retriever.types import Candidate, Source
 
 SHOWN = 3  # files that a hit names as its copies
 
 
-def join_copies(view: View, fused: Sequence[Candidate]) -> tuple[Candidate, ...]:
+def join_copies(fused: Sequence[Candidate], hashes: Mapping[str, bytes]) -> tuple[Candidate, ...]:
     """Return the candidates without those that have the text of another one, which names them as its copies.
 
     Of several the one stands for all that words find best: its path says more of the question, or is shorter. Of equal
     ones that without a number in its path, as versions and copies have them, or of the highest, the newest.
 
     Args:
-        view: the index.
         fused: best first.
+        hashes: of their texts, by their ids; those without text are left out.
     """
-    hashes = reading.body_hashes(view.connection, [item.node_id for item in fused])
     groups: dict[bytes | str, list[Candidate]] = {}
     for item in fused:
         groups.setdefault(hashes.get(item.node_id, item.node_id), []).append(item)

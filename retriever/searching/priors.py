@@ -11,8 +11,9 @@ from retriever.store import reading
 from retriever.types import Ranking
 
 
-def read_priors(view: View, rankings: Sequence[Ranking], profile: Profile) -> dict[str, float]:
-    """Return the priors of the sections in some rankings, 0 to 1, by their ids; those that have 1 may be left out."""
+def read_priors(view: View, rankings: Sequence[Ranking], profile: Profile) -> tuple[dict[str, float], dict[str, bytes]]:
+    """Return the priors of the sections in some rankings, 0 to 1, and the hashes of their texts, by their ids."""
     ids = {item.node_id for ranking in rankings for item in ranking.items}
-    shares = reading.boilerplate(view.connection, ids) if profile.page_prior else {}
-    return {node_id: 1 - profile.page_prior * share for node_id, share in shares.items()}
+    rows = reading.traits(view.connection, ids)
+    priors = {node_id: 1 - profile.page_prior * share for node_id, share, _ in rows}
+    return priors, {node_id: body_hash for node_id, _, body_hash in rows if body_hash}

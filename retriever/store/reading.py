@@ -265,16 +265,13 @@ def shown_nodes(connection: Connection, node_keys: Iterable[int]) -> dict[int, s
     return dict(select(connection, query, node_keys))
 
 
-def boilerplate(connection: Connection, node_ids: Iterable[str]) -> dict[str, float]:
-    """Map node ids to how much of a list of links or a log the document is, 0 to 1; those of others are left out."""
-    query = "SELECT node_id, boilerplate FROM nodes JOIN documents USING (document_key) WHERE boilerplate > 0"
-    return dict(select(connection, f"{query} AND node_id {GIVEN}", node_ids))
+def traits(connection: Connection, node_ids: Iterable[str]) -> list[tuple[str, float, bytes | None]]:
+    """Return (id, how much of a list of links or a log its document is, 0 to 1, hash of its text) of these nodes.
 
-
-def body_hashes(connection: Connection, node_ids: Iterable[str]) -> dict[str, bytes]:
-    """Map node ids to the hash of their text, which copies of it have too; those without text are left out."""
-    query = f"SELECT node_id, body_hash FROM nodes WHERE body_hash IS NOT NULL AND node_id {GIVEN}"
-    return dict(select(connection, query, node_ids))
+    Copies of a text have its hash; nodes without text have none.
+    """
+    query = "SELECT node_id, boilerplate, body_hash FROM nodes JOIN documents USING (document_key)"
+    return select(connection, f"{query} WHERE node_id {GIVEN}", node_ids).fetchall()
 
 
 def nodes_named(connection: Connection, name: str, limit: int) -> list[tuple[str, int]]:
