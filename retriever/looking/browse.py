@@ -279,7 +279,7 @@ def score_near(view: View, mean: FloatMatrix, left_out: set[str], count: int) ->
     # The nearest chunks may be those that are left out, but these are not more than they have.
     more = len(vectors_of_nodes(view.connection, view.state.fingerprint, left_out)[1])
     nearest = view.find_nearest(mean, max(FIRST_CHUNKS, 3 * count) + more, "exact")
-    candidates = {chunk.node_id for text in nearest for chunk in text.chunks} - left_out
+    candidates = {chunk.node_id for chunk in nearest} - left_out
     _, owners, matrix = vectors_of_nodes(view.connection, view.state.fingerprint, candidates)
     names, near, own = np.array(owners), sorted(candidates.intersection(owners)), mean[0].astype(np.float64)
     means = np.array([matrix[names == name].mean(axis=0, dtype=np.float64) for name in near]).reshape(-1, len(own))

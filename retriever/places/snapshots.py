@@ -40,7 +40,7 @@ from retriever.store.files import (
     sync,
     writing_to,
 )
-from retriever.store.text_vectors import NearText
+from retriever.store.text_vectors import NearChunk
 from retriever.types import FloatMatrix
 
 CHROMA = "chroma"  # the folder in a snapshot
@@ -157,7 +157,7 @@ class FolderView(View):
         """The words of the documents."""
         return self._snapshot.spellings
 
-    def find_nearest(self, vector: FloatMatrix, limit: int, how: VectorChoice) -> list[NearText]:
+    def find_nearest(self, vector: FloatMatrix, limit: int, how: VectorChoice) -> list[NearChunk]:
         """Return the nearest texts, by a scan of all vectors or by ChromaDB; SnapshotError where that fails."""
         # Of a part, a graph would find too few: those that lie on the way to others are left out.
         is_whole = self.part is None and self.state.embedded_share == 1
@@ -166,7 +166,7 @@ class FolderView(View):
         nearest = search.search(vector, limit)
         query = text_vectors.NEAR_TEXTS % reading.GIVEN
         rows = reading.select(self.connection, query, nearest, self.state.fingerprint)
-        return text_vectors.near_texts(rows, vector, self.common)
+        return text_vectors.near_chunks(rows, vector, self.common)
 
     @cached_property
     def scan(self) -> ExactIndex:

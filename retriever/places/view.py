@@ -18,7 +18,7 @@ from retriever.settings.schema import VectorChoice
 from retriever.store import reading, text_vectors
 from retriever.store.database import Connection
 from retriever.store.reading import OutlineNode
-from retriever.store.text_vectors import NearText
+from retriever.store.text_vectors import NearChunk
 from retriever.types import FloatMatrix, Ranked
 
 if TYPE_CHECKING:
@@ -216,12 +216,12 @@ class View(ABC):
         """The words of the documents."""
 
     @abstractmethod
-    def find_nearest(self, vector: FloatMatrix, limit: int, how: VectorChoice) -> list[NearText]:
-        """Return the texts that are nearest to a question, best first, ties by key.
+    def find_nearest(self, vector: FloatMatrix, limit: int, how: VectorChoice) -> list[NearChunk]:
+        """Return the chunks of the texts that are nearest to a question, best first, ties by node id, then by key.
 
         Args:
             vector: (1, d) float32, a unit vector or a mean of some.
-            limit: how many at most.
+            limit: how many texts at most.
             how: by a scan of all vectors, or by a graph of near ones.
 
         Raises:

@@ -26,7 +26,7 @@ from retriever.protocols import Progress
 from retriever.settings.schema import APPROXIMATE, VectorChoice
 from retriever.store import reading, writing
 from retriever.store.database import Connection
-from retriever.store.text_vectors import NEAR_TEXTS, NearText, near_texts
+from retriever.store.text_vectors import NEAR_TEXTS, NearChunk, near_chunks
 from retriever.types import FloatMatrix
 
 DOCUMENTS_AT_ONCE = 500  # whose words are in memory
@@ -179,7 +179,7 @@ class TableView(View):
         """The words of the documents."""
         return TableSpellings(self.connection)
 
-    def find_nearest(self, vector: FloatMatrix, limit: int, how: VectorChoice) -> list[NearText]:
+    def find_nearest(self, vector: FloatMatrix, limit: int, how: VectorChoice) -> list[NearChunk]:
         """Return the nearest texts, which the server finds: by HNSW, or among all and in a part."""
         query, is_exact = str(vector[0].tolist()), self.part is not None or how not in APPROXIMATE
         among, of_part = "EXISTS (SELECT FROM chunks WHERE chunks.text_hash = vectors.text_hash)", []
@@ -205,4 +205,4 @@ class TableView(View):
             " JOIN chunks USING (text_hash) GROUP BY text_hash)"
         )
         rows = self.connection.execute(NEAR_TEXTS % nearest, (self.state.fingerprint, *parameters, limit))
-        return near_texts(rows, vector, self.common)
+        return near_chunks(rows, vector, self.common)

@@ -24,7 +24,7 @@ from retriever.searching.question_words import (
 )
 from retriever.settings.schema import Profile
 from retriever.store import reading
-from retriever.store.text_vectors import NearText
+from retriever.store.text_vectors import NearChunk
 from retriever.types import Ranked, Ranking, Signals, Source
 
 COVERAGE_POWER = 1.5  # of a section's coverage, as evidence; nDCG@10 with 1, 1.5 and 2: .688, .701, .692
@@ -67,21 +67,14 @@ def rank_semantic(view: View, encoded: EncodedQueries, queries: Sequence[Query],
     return SemanticResult(Ranking(Source.SEMANTIC, scale, weight, items), nearest[0].cosine if nearest else None)
 
 
-def _map_to_nodes(view: View, nearest: Sequence[NearText], limit: int) -> list[Ranked]:
-    """Return the nodes that are shown for the `limit` nearest chunks of any node.
-
-    Best first, ties by node id and then in the order of the text.
-    """
-    # Sections with the same text share one vector, which stands for all of them.
-    found = [(text.cosine, chunk) for text in nearest for chunk in text.chunks]
-    if view.part is not None:
-        found = list(compress(found, view.part.holds([chunk.node_key for _, chunk in found])))
-    # Ties by name, so that one index gives one answer, however its rows came about.
-    found.sort(key=lambda item: (-item[0], item[1].node_id, item[1].key))
+def _map_to_nodes(view: View, nearest: Sequence[NearChunk], limit: int) -> list[Ranked]:
+    """Return the nodes that are shown for the `limit` nearest chunks, best first."""
+    if view.part is not None:  # sections with the same text share one vector, which stands for all of them
+        nearest = list(compress(nearest, view.part.holds([chunk.node_key for chunk in nearest])))
     return [
         # Where another section is shown, no line of it is what matched.
-        Ranked(chunk.shown_id, similarity, matched=chunk.span if chunk.shown_id == chunk.node_id else None)
-        for similarity, chunk in found[:limit]
+        Ranked(chunk.shown_id, chunk.cosine, matched=chunk.span if chunk.shown_id == chunk.node_id else None)
+        for chunk in nearest[:limit]
     ]
 
 

@@ -2,14 +2,14 @@
 
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from pageindex.span import Span
 from retriever.store.database import Connection
-from retriever.store.reading import GIVEN, StoredChunk, read_chunk, select
+from retriever.store.reading import GIVEN, select
 from retriever.types import FloatMatrix, WholeMatrix
 
 # A vector is kept as whole numbers of [-127, 127], a quarter of its size. Its direction alone is compared, and changes
@@ -50,16 +50,17 @@ def unpack_vectors(packed: Sequence[bytes]) -> FloatMatrix:
     return matrix
 
 
-@dataclass(frozen=True, slots=True)
-class NearText:
-    """A text that is near to a question."""
+class NearChunk(NamedTuple):
+    """A chunk whose text is near to a question."""
 
-    key: int
-    """Of the first chunk that has it."""
     cosine: float
-    """Of its stored vector with the question's, as `relate` gives it."""
-    chunks: Sequence[StoredChunk]
-    """All that have it, in their order."""
+    """Of its text's stored vector with the question's, as `relate` gives it."""
+    node_id: str
+    key: int
+    node_key: int
+    shown_id: str
+    """The node that is shown for it: itself, where it has text of its own."""
+    span: Span
 
 
 def relate(
@@ -81,32 +82,27 @@ def relate(
     return related
 
 
-def near_texts(rows: Iterable[tuple[Any, ...]], vector: FloatMatrix, common: float) -> list[NearText]:
-    """Measure the texts that NEAR_TEXTS gives against a vector, (1, d); best first, ties by key.
+def near_chunks(rows: Iterable[tuple[Any, ...]], vector: FloatMatrix, common: float) -> list[NearChunk]:
+    """Measure the texts that NEAR_TEXTS gives against a vector, (1, d); best first, ties by node id, then by key.
 
     The vector may be shorter than 1: a mean of unit vectors. `common` is as in `relate`.
 
     ChromaDB's cosines differ in the seventh digit by when a chunk came in, so that an index made step by step would
     rank some pairs otherwise than one made at once.
     """
-    packed: dict[int, bytes] = {}
-    texts: dict[int, list[tuple[Any, ...]]] = {}
-    for key, stored, *row in rows:
-        texts.setdefault(key, []).append(tuple(row))
-        if stored is not None:
-            packed[key] = stored
+    rows = list(rows)
+    packed = {text_key: stored for text_key, stored, *_ in rows if stored is not None}
     # Summed row by row: a product of matrices may give equal rows results that differ in the last bit.
     products = (unpack_vectors(list(packed.values())).astype("float64") * vector).sum(axis=1) if packed else np.empty(0)
-    cosines = relate(products, float((vector.astype("float64") ** 2).sum()), 1.0, common)
+    related = relate(products, float((vector.astype("float64") ** 2).sum()), 1.0, common)
+    cosines = dict(zip(packed, related.tolist(), strict=True))
+    # Ties by name, so that one index gives one answer, however its rows came about.
     found = [
-        NearText(
-            key,
-            cosine,
-            [read_chunk(row) for row in texts[key]],
-        )
-        for key, cosine in zip(packed, cosines.tolist(), strict=True)
+        NearChunk(cosines[text_key], node_id, key, node_key, shown_id, Span(first, last))
+        for text_key, _, node_id, key, node_key, shown_id, first, last in rows
+        if text_key in cosines
     ]
-    return sorted(found, key=lambda text: (-text.cosine, text.key))
+    return sorted(found, key=lambda chunk: (-chunk.cosine, chunk.node_id, chunk.key))
 
 
 def pending_count(connection: Connection) -> int:
@@ -194,12 +190,11 @@ def distinct_vectors(connection: Connection, fingerprint: str) -> tuple[list[int
 NEAR_TEXTS = (
     "WITH wanted AS (SELECT named.chunk_key AS text_key,"
     " CASE WHEN own.chunk_key = named.chunk_key THEN vector END AS vector, own.chunk_key, own.node_key,"
-    " own.first_line, own.last_line, own.text FROM chunks AS named"
+    " own.first_line, own.last_line FROM chunks AS named"
     " CROSS JOIN vectors ON vectors.text_hash = named.text_hash AND fingerprint = ?"
     " CROSS JOIN chunks AS own ON own.text_hash = named.text_hash WHERE named.chunk_key %s)"
-    " SELECT text_key, vector, chunk_key, node_key, document_key, node_id, coalesce(holder_id, node_id),"
-    " wanted.first_line, wanted.last_line, wanted.text"
-    " FROM wanted JOIN nodes USING (node_key) ORDER BY text_key, chunk_key"
+    " SELECT text_key, vector, node_id, chunk_key, node_key, coalesce(holder_id, node_id),"
+    " wanted.first_line, wanted.last_line FROM wanted JOIN nodes USING (node_key) ORDER BY text_key, chunk_key"
 )
 _VECTORS = (
     "WITH wanted AS (SELECT chunk_key, node_key, vector FROM chunks"
