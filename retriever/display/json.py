@@ -36,13 +36,14 @@ TIMES = frozenset({"milliseconds", "seconds"})  # rounded to three digits
 
 @cache
 def list_keys(kind: type) -> tuple[str, ...]:
-    """Return the keys of a dataclass's JSON object, in its order: names of its fields and properties."""
+    """Return the keys of the JSON object of a dataclass or named tuple, in order: its fields and properties."""
     citation = ("citation",) if hasattr(kind, "citation") else ()
-    return (*(field.name for field in fields(kind)), *ADDED.get(kind, ()), *citation)
+    names = getattr(kind, "_fields", None) or [field.name for field in fields(kind)]
+    return (*names, *ADDED.get(kind, ()), *citation)
 
 
 def dump(value: Any, *left_out: str) -> Any:  # noqa: ANN401 - JSON
-    """Return a value as JSON: for a dataclass an object, without the keys `left_out`."""
+    """Return a value as JSON: for a dataclass or named tuple an object, without the keys `left_out`."""
     if isinstance(value, Span):
         return {"start_line": value.first, "end_line": value.last}
     if isinstance(value, Degradation):
@@ -51,9 +52,9 @@ def dump(value: Any, *left_out: str) -> Any:  # noqa: ANN401 - JSON
         return value.value
     if isinstance(value, Mapping):
         return {key: dump(part) for key, part in value.items()}
-    if isinstance(value, list | tuple):
-        return [dump(part) for part in value]
-    return dict(_list_items(value, left_out)) if is_dataclass(value) else value
+    if is_dataclass(value) or hasattr(value, "_fields"):
+        return dict(_list_items(value, left_out))
+    return [dump(part) for part in value] if isinstance(value, list | tuple) else value
 
 
 def _list_items(value: Any, left_out: tuple[str, ...]) -> Iterator[tuple[str, Any]]:  # noqa: ANN401 - a dataclass

@@ -177,7 +177,7 @@ def blend_orders(
 def _rescale(candidate: Candidate, fused_value: float, evidence: Evidence | None = None) -> Candidate:
     """Return the candidate with the reranker's evidence; the value of its fused rank is shared as its score was."""
     total = sum(item.share for item in candidate.evidence)
-    items = [replace(item, share=fused_value * item.share / total if total else 0.0) for item in candidate.evidence]
+    items = [item._replace(share=fused_value * item.share / total if total else 0.0) for item in candidate.evidence]
     if evidence is not None:
         items.append(evidence)
     score = fused_value + (evidence.share if evidence else 0.0)

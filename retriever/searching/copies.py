@@ -29,7 +29,7 @@ def choose_copy(group: Sequence[Candidate]) -> Candidate:
     first, best = group[0], min(group, key=rank_copy)
     # What matched is where its own text has it.
     matched = {item.source: item.matched for item in best.evidence}
-    evidence = tuple(replace(item, matched=matched.get(item.source)) for item in first.evidence)
+    evidence = tuple(item._replace(matched=matched.get(item.source)) for item in first.evidence)
     copies = tuple(sorted({item.node_id for item in group} - {best.node_id}))
     return replace(first, node_id=best.node_id, evidence=evidence, copies=copies)
 

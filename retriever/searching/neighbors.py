@@ -38,7 +38,7 @@ def add_neighbors(view: View, rankings: Sequence[Ranking], profile: Profile) -> 
     # candidates. Where words alone found little, what stands around the first hit is no better than the second.
     around = look_around(view, hits, known, profile)[: int(profile.candidate_cap * NEIGHBOR_SHARE)]
     evidence = max((item.evidence for item in known), default=0.0)
-    items = tuple(replace(item, evidence=evidence) for item in around)
+    items = tuple(item._replace(evidence=evidence) for item in around)
     return [*rankings, Ranking(Source.NEIGHBORS, "decayed rrf", NEIGHBOR_WEIGHT, items)]
 
 
@@ -46,7 +46,7 @@ def look_around(view: View, hits: Sequence[Ranked], known: Iterable[Ranked], pro
     """Return what is shown for the nodes around the hits, best first, without those that are known or not allowed."""
     view.tree.load_nodes(hit.node_id for hit in hits)
     found = [*find_neighbors(hits, view.tree, profile), *find_file_roots(hits, view.tree, profile)]
-    shown = best_of_each(replace(item, node_id=view.tree.holder(item.node_id)) for item in found)
+    shown = best_of_each(item._replace(node_id=view.tree.holder(item.node_id)) for item in found)
     ids = {item.node_id for item in known}
     return view.keep_allowed([item for item in shown if item.node_id not in ids])
 

@@ -178,7 +178,7 @@ def weigh_evidence(items: tuple[Ranked, ...]) -> tuple[Ranked, ...]:
     best = max((item.score for item in items), default=0.0)
     if best <= 0:
         return items
-    # `replace` would take five times as long, and there are 200 of them in a search.
+    # `_replace` would take three times as long, and there are 200 of them in a search.
     return tuple(
         Ranked(item.node_id, item.score, max(0.0, item.score / best), item.matched, item.via) for item in items
     )
