@@ -5,7 +5,6 @@ fifths of all by Damerau, "A technique for computer detection and correction of 
 such words the one of the likelier typo is meant, then the one of more sections.
 """
 
-import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import takewhile
 from math import inf
@@ -99,17 +98,17 @@ class Spellings:
         wanted, starts = beginning.encode(), self._postings.term_starts
         numbers = np.arange(self._postings.place(wanted), self._postings.place(wanted + b"\xff"))
         if ending:
-            vocabulary = self._postings.vocabulary.tobytes()
-            ends = np.array([found.end() for found in re.finditer(ending.encode(), vocabulary)], dtype=np.int64)
-            behind = np.searchsorted(starts, ends)
-            numbers = np.concatenate([numbers, behind[starts[behind] == ends] - 1])
+            signs = enumerate(reversed(ending.encode()), start=1)
+            last = self._postings.vocabulary.take  # clips what is before the first word, which is too short then
+            are_there = [last(starts[1:] - place, mode="clip") == sign for place, sign in signs]
+            numbers = np.concatenate([numbers, np.flatnonzero(np.all(are_there, axis=0))])
         if letters:
             numbers = numbers[abs(starts[numbers + 1] - starts[numbers] - letters) <= 1]
         return map(self._count_sections, dict.fromkeys(numbers.tolist()))
 
     def _count_sections(self, number: int) -> tuple[str, int]:
-        starts = self._postings.starts
-        return self._postings.term(number).decode(), int(starts[number + 1] - starts[number])
+        starts = self._postings.starts.data
+        return self._postings.term(number).decode(), starts[number + 1] - starts[number]
 
 
 def may_be_typo(word: str) -> bool:
