@@ -76,7 +76,9 @@ def correct(
         # Digits, signs and capitals inside a word say that it is a name, which no dictionary corrects.
         if was_quoted or not word.isalpha() or len(word) > LONGEST or any(map(str.isupper, word[1:])):
             continue
-        unknown += not spellings.holds(word.lower())
+        if spellings.holds(word.lower()):
+            continue
+        unknown += 1
         if unknown > MOST_UNKNOWN:
             break
         if meant := _find_meant(word.lower(), spellings, is_english, documents, question):
@@ -91,7 +93,7 @@ def _find_meant(
 ) -> str:
     """Return the word of the documents that a word in lower case is a typo of; empty where it is none."""
     word = remove_accents(lower)
-    if len(word) < SHORTEST or spellings.holds(lower):
+    if len(word) < SHORTEST:
         return ""
     # Of the question, all where nothing says which, and of the documents.
     languages = {*detect_question(question, LISTED), *documents}.intersection(LISTED)
