@@ -80,6 +80,8 @@ def detect_question(question: str, languages: Sequence[str], *, is_english: bool
         languages: of `LANGUAGES`.
         is_english: whether a question without any is in English, if it has no accents.
     """
+    if not languages:
+        return ()
     stemmed = tuple(name for name in languages if name in STEMMED)
     votes = count_function_words(question, ("english", *stemmed))
     most = max(votes.values())
