@@ -145,11 +145,12 @@ class Bm25(ABC):
         """
         keys, lists = self._read(tokens)
         wanted = np.array(node_keys, np.int64)
-        rows = np.searchsorted(keys, wanted)
+        rows = keys.searchsorted(wanted)
         covered, total = np.zeros(len(wanted)), 0.0
         for token, postings in lists.items():
             rarity = weights.get(token, 1.0) * self._describe(postings).rarity
-            covered += rarity * np.any([_are_in(rows, column.rows) for column in postings], axis=0)
+            held = [_are_in(rows, column.rows) for column in postings if len(column.rows)]  # few are in properties
+            covered += rarity * np.any(held, axis=0)
             total += rarity
         shares: list[float] = (covered * _are_in(wanted, keys) / total if total else covered).tolist()
         return shares
@@ -166,7 +167,7 @@ class Bm25(ABC):
 
 def _are_in(wanted: npt.NDArray[np.integer], ascending: npt.NDArray[np.integer]) -> npt.NDArray[np.bool_]:
     """Return whether each value is in an ascending array."""
-    return np.searchsorted(ascending, wanted, "right") > np.searchsorted(ascending, wanted)
+    return ascending.searchsorted(wanted, "right") > ascending.searchsorted(wanted)
 
 
 class LexicalIndex(Bm25):
