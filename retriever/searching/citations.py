@@ -2,8 +2,9 @@
 
 from collections.abc import Collection
 from dataclasses import dataclass
+from hashlib import sha256
 
-from pageindex.corpus import UnreadableDocumentError, find_document, read_document
+from pageindex.corpus import MAX_FILE_BYTES, UnreadableDocumentError, find_document, read_document, read_file
 from pageindex.node import Span
 from retriever.indexing.request import FolderAccess
 from retriever.store.database import Connection
@@ -73,9 +74,10 @@ class Anchors:
         if known.folder in self._access.folders:
             try:
                 file = find_document(known.folder, known.path, self._access.options)
-                now = read_document(file)
-                state = ("exact", "") if now.digest == known.digest else ("stale", now.text)
-            except UnreadableDocumentError:
+                digest = sha256(read_file(file.absolute, MAX_FILE_BYTES)).hexdigest()
+                # What has not changed is not decoded.
+                state = ("exact", "") if digest == known.digest else ("stale", read_document(file).text)
+            except (UnreadableDocumentError, OSError):
                 state = ("gone", "")
         self._seen[document_key] = state
         return state
