@@ -323,6 +323,7 @@ def _read_node(row: tuple[Any, ...]) -> StoredNode:
     return StoredNode(key, document_key, parent_id, node, holder)
 
 
+@lru_cache(maxsize=64)  # the sections of one question, which two stages read
 def unpack_units(packed: bytes) -> tuple[Unit, ...]:
     """Return the units that `pack_units` has written."""
     rows = json.loads(zlib.decompress(packed))
