@@ -94,8 +94,9 @@ class Retriever(Closing):
                             hint = suggest(f"index FOLDER --index {shlex.quote(str(self.store))}")
                             raise NoIndexError(f"the index {self.store} is not finished", hint=hint)
                         corrected = correct_question(asked, view)
-                        found = search(view, self._models, corrected, profile, own, self.access)
-                        state = describe_state(self.store, view, fresh)
+                        access = self.access
+                        found = search(view, self._models, corrected, profile, own, access)
+                        state = describe_state(self.store, view, fresh, access.folders)
                         return self._describe(corrected, found, state, own, count)
                 except SnapshotError as error:
                     failure = error

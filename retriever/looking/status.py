@@ -103,9 +103,9 @@ def look_at_folders(
     return diffs, problems
 
 
-def describe_state(store: Store, view: View, freshness: Freshness) -> IndexState:
-    """Describe what is searched, and how fresh it is."""
-    counts, named, folders = view.counts, read_named_folders(store), view.state.folders
+def describe_state(store: Store, view: View, freshness: Freshness, named: Collection[str]) -> IndexState:
+    """Describe what is searched, and how fresh it is; `named` are the folders that may be looked at."""
+    counts, folders = view.counts, view.state.folders
     return IndexState(
         path=str(store),
         folders=folders,
@@ -147,7 +147,7 @@ def read_status(store: Store, view: View, profile: Profile) -> Status:
         foreign = measure_foreign(reading.sample_texts(view.connection)) if bundled.bundled_as == "english" else 0.0
     diffs, problems = look_at_folders(store, view.connection, profile.documents)
     return Status(
-        index=describe_state(store, view, Freshness(0, sum(map(len, diffs)), len(problems))),
+        index=describe_state(store, view, Freshness(0, sum(map(len, diffs)), len(problems)), read_named_folders(store)),
         encoder=" ".join(filter(None, (profile.encoder.kind, model))),
         size_bytes=store.size_bytes(),
         changed_files=tuple(diff.folder.prefix + path for diff in diffs for path in diff.paths),
