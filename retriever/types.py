@@ -134,8 +134,7 @@ class Evidence(NamedTuple):  # as `Ranked`
     """As in `Ranked`: `2 of 3 entities`."""
 
 
-@dataclass(frozen=True, slots=True)
-class Candidate:
+class Candidate(NamedTuple):
     """A node after the fusion."""
 
     node_id: str

@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from itertools import chain
 
 from pageindex.node import Node, NodeKind, Span
@@ -59,7 +58,7 @@ def read_written(node: Node) -> Iterator[Unit]:
     for unit in units:
         own = range(unit.span.first, unit.span.last + 1)
         is_shared = any(held[line] > 1 for line in own)
-        yield unit if is_shared else replace(unit, text="\n".join(lines[line - first] for line in own))
+        yield unit if is_shared else unit._replace(text="\n".join(lines[line - first] for line in own))
 
 
 def pack(

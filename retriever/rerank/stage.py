@@ -1,7 +1,7 @@
 """The stage: the candidates of a search in a reranker's order, or as they were when that fails."""
 
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import log2
 from typing import Protocol
 
@@ -182,7 +182,7 @@ def _rescale(candidate: Candidate, fused_value: float, evidence: Evidence | None
         items.append(evidence)
     score = fused_value + (evidence.share if evidence else 0.0)
     ordered = tuple(sorted(items, key=lambda item: -item.share))
-    return replace(candidate, score=score, evidence=ordered, scale=SCALE)
+    return candidate._replace(score=score, evidence=ordered, scale=SCALE)
 
 
 def count_named(entities: Iterable[str], text: str) -> int:

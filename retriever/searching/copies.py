@@ -1,7 +1,6 @@
 """Copies: versions of a page, backups, what a program that syncs left behind. One of them is a hit, for all."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 
 from retriever.types import Candidate, Source
 
@@ -31,7 +30,7 @@ def choose_copy(group: Sequence[Candidate]) -> Candidate:
     matched = {item.source: item.matched for item in best.evidence}
     evidence = tuple(item._replace(matched=matched.get(item.source)) for item in first.evidence)
     copies = tuple(sorted({item.node_id for item in group} - {best.node_id}))
-    return replace(first, node_id=best.node_id, evidence=evidence, copies=copies)
+    return first._replace(node_id=best.node_id, evidence=evidence, copies=copies)
 
 
 def rank_copy(item: Candidate) -> tuple[float, list[int], int, str]:

@@ -6,7 +6,7 @@ stand side by side in some section as well; random words do not.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from functools import cache
+from functools import cache, lru_cache
 from itertools import chain, islice, pairwise, product
 from typing import TYPE_CHECKING
 
@@ -34,6 +34,7 @@ MOST_READ = 400  # units of a section: one with more is a table or a log
 FUNCTION_WORDS_FROM = 4
 
 
+@lru_cache(maxsize=16)  # several stages cut one question
 def cut_words(question: str, languages: tuple[str, ...] = ()) -> tuple[TypedWord, ...]:
     """Cut a question into its words as typed, in its order, each with its terms as `tokenize` has them.
 

@@ -194,7 +194,7 @@ NEAR_TEXTS = (
     " CROSS JOIN vectors ON vectors.text_hash = named.text_hash AND fingerprint = ?"
     " CROSS JOIN chunks AS own ON own.text_hash = named.text_hash WHERE named.chunk_key %s)"
     " SELECT text_key, vector, node_id, chunk_key, node_key, coalesce(holder_id, node_id),"
-    " wanted.first_line, wanted.last_line FROM wanted JOIN nodes USING (node_key) ORDER BY text_key, chunk_key"
+    " wanted.first_line, wanted.last_line FROM wanted JOIN nodes USING (node_key)"
 )
 _VECTORS = (
     "WITH wanted AS (SELECT chunk_key, node_key, vector FROM chunks"
