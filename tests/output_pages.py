@@ -2,7 +2,7 @@
 
 A page is Markdown. A block ```` ```md PATH ```` writes a document into the page's folder. A block ```` ```console ````
 holds command lines behind `$ `, and below each what it prints: standard output, then standard error, then its exit
-status where that is not 0. `hybrid-retrieve` runs in this process, everything else in a shell.
+status where that is not 0. `hybrid-retrieve` runs in this process, with the variables before it; all else in a shell.
 """
 
 import contextlib
@@ -13,6 +13,7 @@ import shlex
 import subprocess
 import sys
 import tempfile
+from itertools import takewhile
 from pathlib import Path
 
 import pytest
@@ -60,6 +61,8 @@ def run_page(text: str) -> str:
 def run_command(command: str) -> str:
     """Return what a command line prints."""
     words = shlex.split(command)
+    variables = [word.partition("=") for word in takewhile(lambda word: "=" in word, words)]
+    words = words[len(variables) :]
     if words[0] == "cd":
         os.chdir(words[1])
         return ""
@@ -67,7 +70,9 @@ def run_command(command: str) -> str:
         subprocess.run(["/bin/sh", "-ec", command], check=True)
         return ""
     out, err = io.StringIO(), io.StringIO()
-    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err), pytest.MonkeyPatch.context() as patch:
+        for name, _, value in variables:
+            patch.setenv(name, value)
         code = main(words[1:])
     status = f"[exit status {code}]\n" if code else ""
     return f"{out.getvalue()}{err.getvalue()}{status}"
