@@ -97,14 +97,6 @@ def test_a_word_that_is_nearly_a_command_is_asked_with_a_hint(
     assert [f"`{name}`" in line for line in hint] == ([True] if name else [])
 
 
-def test_nothing_found_is_no_error(library: Sample, cli: Cli) -> None:
-    library.answers = [answer()]
-    assert cli("--json", "q").json["hits"] == []
-    out, err = cli("q")
-    assert out == ""
-    assert err.startswith("nothing found: try other words")
-
-
 def test_results_and_remarks_are_apart(library: Sample, cli: Cli) -> None:
     library.answers = [answer(HIT, degraded=("semantic: the model cannot be loaded",))]
     loud, quiet = cli("q"), cli("-q", "q")

@@ -11,7 +11,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pageindex.node import Span
 from retriever.command_line.output import format_json
 from retriever.command_line.render import Page, show_answer
 from retriever.display.phrases import (
@@ -112,19 +111,11 @@ def test_full_quotes_the_text_as_it_stands(library: Sample, cli: Cli) -> None:
     assert expected in cli("q", "--full").out
 
 
-def test_explain_takes_the_answer_apart(library: Sample, cli: Cli) -> None:
+def test_explain_names_what_a_model_wrote(library: Sample, cli: Cli) -> None:
     library.answers = [answer(HIT, expansion=REPORT)]
     out = cli("q", "--explain").out
-    for line in (
-        "4.2  semantic  40 chunks of 23 sections",
-        "verdict  answered, confidence 0.88",
-        "6.50  margin     deviations of the nearest passage above what unrelated questions find",
-        "0.7134  guide/mail.md#mail/after-the-response",
-        "0.03120  guide/mail.md:12-34  = 0.01640 semantic + 0.01480 keyword",
-        "searched with  invented\n",
-        "dropped        wild (far)\n",
-    ):
-        assert line in out
+    assert "searched with  invented\n" in out
+    assert "dropped        wild (far)\n" in out
 
 
 def test_json_has_texts_and_trace_only_when_asked(library: Sample, cli: Cli) -> None:
@@ -230,32 +221,18 @@ def test_a_citation_is_a_link_on_a_terminal_alone(monkeypatch: pytest.MonkeyPatc
 # A short answer, and progress.
 
 
-def test_a_short_answer_stands_above_its_sections(library: Sample, monkeypatch: pytest.MonkeyPatch, cli: Cli) -> None:
+def test_a_dropped_sentence_is_named_and_no_sentence_steers_a_terminal(
+    library: Sample, monkeypatch: pytest.MonkeyPatch, cli: Cli
+) -> None:
     sentence = "Send an email after \u202ethe response\x1b[2J."
     library.answers = [answer(hit(sentence=sentence, verbatim=()))]
     dropped = (DroppedSentence("It\x1b lies.", "it says other things"),)
     written = Retriever.answer
     monkeypatch.setattr(Retriever, "answer", lambda *given, **named: replace(written(*given, **named), dropped=dropped))
-    out, err = cli("answer", "how to send an email?")
-    assert out.split("\n\n")[0].split("\n") == [
+    assert cli("answer", "how to send an email?").out.split("\n")[:2] == [
         "Send an email after \ufffdthe response\ufffd[2J.  /docs/guide/mail.md:12-34",
         "    dropped: It\ufffd lies. (it says other things)",
     ]
-    assert out.split("\n\n")[1].startswith(" 1  /docs/guide/mail.md:12-34")
-    assert err.endswith("\nquoted from the documents\n")
     said = cli("answer", "how to send an email?", "--json").json["answer"]
-    assert (said["writer"], said["note"]) == ("", "quoted from the documents")
     assert said["sentences"][0]["text"] == sentence, "exact, for programs"
     assert said["dropped"] == [{"text": "It\x1b lies.", "reason": "it says other things"}]
-
-
-def test_code_that_answers_keeps_its_lines_and_no_other_block_is_announced(library: Sample, cli: Cli) -> None:
-    text = "Send an email:\n\n    send(\n      address\n    )\n\nOr a letter:\n\n    post(address)\n"
-    span = Span(12, 16)
-    sentence = "Send an email: send( address )"
-    rows = ("Send an email:", "    send(", "      address", "    )")
-    library.answers = [answer(hit(text=text, span=Span(12, 20), passage=span, sentence=sentence, verbatim=rows))]
-    shown = ["\u2502 Send an email:", "\u2502     send(", "\u2502       address", "\u2502     )"]
-    said, found = cli("answer", "how to send an email?").out.split("\n\n")
-    assert said.split("\n") == [*shown, "/docs/guide/mail.md:12-16"]
-    assert [line.strip() for line in found.split("\n") if "\u2502" in line] == shown

@@ -24,24 +24,6 @@ def ids(nodes: object) -> list[str]:
     return [node.id for node in nodes]
 
 
-def test_it_prints(tree: DocumentTree) -> None:
-    assert tree.pretty() == (
-        "/  /  3 files, 7 sections\n"
-        "├── guide  guide/  2 files, 5 sections\n"
-        "│   ├── deep  guide/deep/  1 file, 1 section\n"
-        "│   │   └── more  guide/deep/more.md:1\n"
-        "│   └── Install  guide/install.md\n"
-        "│       ├── Linux  guide/install.md:3-4\n"
-        "│       ├── macOS  guide/install.md:5-6\n"
-        "│       └── Windows  guide/install.md:7-9\n"
-        "└── Use  use.md\n"
-        "    └── Run  use.md:5-7"
-    )
-    assert tree.pretty("guide/", depth=1) == (
-        "guide  guide/  2 files, 5 sections\n├── deep  guide/deep/  1 file, 1 section\n└── Install  guide/install.md"
-    )
-
-
 def test_relatives(tree: DocumentTree) -> None:
     linux = "guide/install.md#install/linux"
     assert ids([tree.parent(linux)]) == ["guide/install.md#install"]
@@ -54,13 +36,6 @@ def test_a_walk(tree: DocumentTree) -> None:
     assert ids(tree.walk("use.md")) == ["use.md", "use.md#use", "use.md#use/run"]
     assert ids(tree.walk("use.md", depth=0)) == ["use.md"]
     assert ids(tree.walk(depth=1)) == ["/", "guide/", "use.md"]
-
-
-def test_a_link_is_in_its_own_line_behind_whatever_runs_over_line_ends() -> None:
-    text = 'Code `of\ntwo` [a](a.md), [x\ny](<b.md>\n"title") <b\nid> [c](c.md)' + " word" * 1_000 + "\n![[d]]\n"
-    assert [(link.line, link.target_path) for _, link in parse_document("p.md", text).links] == [
-        (2, "a.md"), (2, "b.md"), (5, "c.md"), (6, "d"),
-    ]  # fmt: skip
 
 
 def test_a_node_has_a_body_a_citation_and_breadcrumbs_that_repeat_no_title() -> None:
