@@ -52,16 +52,6 @@ def test_a_flag_sets_its_setting(library: Sample, cli: Cli, arguments: str, sett
 # A command line that cannot be meant, and what its one line says.
 
 
-@pytest.mark.parametrize(("arguments", "says"), read_table("command_lines", "What cannot be meant"))
-def test_what_cannot_be_meant_is_said_in_a_line(library: Sample, cli: Cli, arguments: str, says: str) -> None:
-    out, err = cli(*shlex.split(arguments), code=2)
-    assert out == ""
-    assert err.startswith("error: ")
-    assert err.count("\n") == 1
-    assert says in err
-    assert library.opened == []
-
-
 @pytest.mark.parametrize(
     ("error", "code", "message"),
     [
@@ -86,15 +76,6 @@ def test_how_an_error_ends(library: Sample, cli: Cli, error: BaseException, code
     verbose = cli("-v", "q", code=code).err
     assert "Traceback" in verbose
     assert verbose.endswith(err)
-
-
-@pytest.mark.parametrize(("question", "name"), read_table("command_lines", "Nearly a command"))
-def test_a_word_that_is_nearly_a_command_is_asked_with_a_hint(
-    library: Sample, cli: Cli, question: str, name: str
-) -> None:
-    hint = [line for line in cli(*question.split()).err.splitlines() if line.startswith("did you mean")]
-    assert library.asked == [question]
-    assert [f"`{name}`" in line for line in hint] == ([True] if name else [])
 
 
 def test_results_and_remarks_are_apart(library: Sample, cli: Cli) -> None:
