@@ -1,6 +1,7 @@
 """Plain text: labels, the cells of a row, and where sentences end, in every script."""
 
 import re
+import unicodedata
 from collections.abc import Iterator, Sequence
 
 CELL, NO_CELL = " \u00b7 ", "\u2013"  # between two cells of a table; an empty one
@@ -98,3 +99,44 @@ def _cut_sentence(text: str, start: int, end: int, most: int) -> Iterator[tuple[
         start = cut
     if text[start:end].strip():
         yield start, end
+
+
+# Text as it may be shown: no character of it steers a terminal, or reorders or hides what is read.
+
+REPLACEMENT = "\ufffd"
+
+# Of the invisible characters: the joiners that emoji and Persian are written with, and the soft hyphen.
+_HARMLESS_FORMATS = frozenset("\u200c\u200d\xad")
+
+
+class _Replacements(dict[int, str]):
+    """For `str.translate`: each character as it may be shown; remembers the characters that it has met."""
+
+    def __init__(self, unchanged: str) -> None:
+        super().__init__({ord(character): character for character in unchanged})
+
+    def __missing__(self, code: int) -> str:
+        character = chr(code)
+        category = unicodedata.category(character)
+        if character in "\n\t":
+            shown = f"\\x{code:02x}"
+        elif category in {"Cc", "Cs", "Zl", "Zp"} or (category == "Cf" and character not in _HARMLESS_FORMATS):
+            shown = REPLACEMENT
+        else:
+            shown = character
+        self[code] = shown
+        return shown
+
+
+_TEXT = _Replacements(unchanged="\n\t")
+_LINE = _Replacements(unchanged="")
+
+
+def sanitize(text: str) -> str:
+    """Replace all characters that would move the cursor, reorder or hide text; newline and tab stay."""
+    return text.translate(_TEXT)
+
+
+def sanitize_line(text: str) -> str:
+    r"""Do as `sanitize` for what has one line, such as a file's name: newline and tab become `\x0a` and `\x09`."""
+    return text.translate(_LINE)

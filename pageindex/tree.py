@@ -2,12 +2,12 @@
 
 from __future__ import annotations  # nx.DiGraph takes a type argument for mypy only
 
-import unicodedata
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pageindex.node import Node, NodeKind, folder_id
+from pageindex.text import sanitize_line
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -90,7 +90,7 @@ class DocumentTree:
                 held = (
                     f"  {files:,} file{'' if files == 1 else 's'}, {sections:,} section{'' if sections == 1 else 's'}"
                 )
-            lines.append(f"{branch}{printable(title)}  {printable(place)}{held}")
+            lines.append(f"{branch}{sanitize_line(title)}  {sanitize_line(place)}{held}")
         return "\n".join(lines)
 
     def count_folders(self) -> dict[str, tuple[int, int]]:
@@ -133,8 +133,3 @@ class DocumentTree:
             if depth is None or level < depth:
                 below = "" if lead is None else lead + ("    " if is_last else "│   ")
                 pending.extend((child, below, index == 0, level + 1) for index, child in enumerate(family[::-1]))
-
-
-def printable(text: str) -> str:
-    """Return the text with characters that would steer a terminal, or reorder what it shows, as U+FFFD."""
-    return "".join("\ufffd" if unicodedata.category(char) in ("Cc", "Cf", "Cs", "Zl", "Zp") else char for char in text)

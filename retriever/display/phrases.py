@@ -3,13 +3,14 @@
 import os
 import re
 import shlex
-import unicodedata
 from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
+from pageindex.text import sanitize as sanitize
+from pageindex.text import sanitize_line as sanitize_line
 from retriever.errors import UsageError, name_program
 from retriever.lexical.properties import is_status
 from retriever.lexical.tokens import tokenize
@@ -230,45 +231,7 @@ def make_editor_link(absolute_path: str, line: int, default: str = NO_EDITOR) ->
 # Quotations are made here as well: `code` and `fence` keep one in Markdown inside its marks, and `open_templates` opens
 # templates that escape and sanitize every value that they put into a page.
 
-REPLACEMENT = "\ufffd"
-
-# Of the invisible characters: the joiners that emoji and Persian are written with, and the soft hyphen.
-_HARMLESS_FORMATS = frozenset("\u200c\u200d\xad")
-
 _BACKTICKS = re.compile("`+")
-
-
-class _Replacements(dict[int, str]):
-    """For `str.translate`: each character as it may be shown; remembers the characters that it has met."""
-
-    def __init__(self, unchanged: str) -> None:
-        super().__init__({ord(character): character for character in unchanged})
-
-    def __missing__(self, code: int) -> str:
-        character = chr(code)
-        category = unicodedata.category(character)
-        if character in "\n\t":
-            shown = f"\\x{code:02x}"
-        elif category in {"Cc", "Cs", "Zl", "Zp"} or (category == "Cf" and character not in _HARMLESS_FORMATS):
-            shown = REPLACEMENT
-        else:
-            shown = character
-        self[code] = shown
-        return shown
-
-
-_TEXT = _Replacements(unchanged="\n\t")
-_LINE = _Replacements(unchanged="")
-
-
-def sanitize(text: str) -> str:
-    """Replace all characters that would move the cursor, reorder or hide text; newline and tab stay."""
-    return text.translate(_TEXT)
-
-
-def sanitize_line(text: str) -> str:
-    r"""Do as `sanitize` for what has one line, such as a file's name: newline and tab become `\x0a` and `\x09`."""
-    return text.translate(_LINE)
 
 
 def code(text: str) -> str:
