@@ -16,6 +16,7 @@ from pageindex.blocks import Inline
 from pageindex.formats import READERS, drop_ending
 from pageindex.outline import github_slug
 from pageindex.rules import find_name
+from pageindex.text import fold_words
 
 
 class LinkKind(StrEnum):
@@ -138,7 +139,7 @@ def fold_heading(heading: str) -> str:
     >>> fold_heading("TCP/IP  Model"), fold_heading("TCP %7C IP: Model")
     ('tcp ip model', 'tcp ip model')
     """
-    return " ".join("".join(sign if sign.isalnum() else " " for sign in unquote(heading).casefold()).split())
+    return " ".join(fold_words(unquote(heading)))
 
 
 # The page that stands for its folder, on the web, on GitHub and for Hugo.

@@ -35,7 +35,7 @@ class Node:
     path: str
     """The file (for a folder: the folder), relative to the indexed folder, with `/` on every system."""
     title: str
-    """The heading's text without markup; for a file: see `naming.py`; for a folder: its name."""
+    """The heading's text without markup; for a file: see `document.name_document`; for a folder: its name."""
     level: int
     """The heading level, 1 to 6; 7 for a part of a text too long for one section; 0 for a file or a folder."""
     breadcrumb: tuple[str, ...]

@@ -31,6 +31,11 @@ def join_cells(cells: Sequence[str]) -> str:
     return CELL.join(cell or NO_CELL for cell in cells[:last])
 
 
+def fold_words(text: str) -> list[str]:
+    """Return the runs of letters and digits of a text, without case."""
+    return "".join(sign if sign.isalnum() else " " for sign in text.casefold()).split()
+
+
 def split_sentences(text: str) -> list[str]:
     """Return the sentences of a text, without the blanks between them.
 
