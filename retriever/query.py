@@ -113,7 +113,7 @@ class AskRequest:
     """Other wordings of the question, in place of those that a language model would write."""
     is_typing: bool = False
     """Whether the question is still being typed: its last word may be the beginning of another one, and no language
-    model or reranker is waited for."""
+    model, reranker or reader is waited for."""
 
     def __post_init__(self) -> None:
         """Take one text for a list of it."""

@@ -66,7 +66,7 @@ class Retriever(Closing):
         request, recorder = AskRequest.of(question), Recorder()
         profile = self.profile
         if request.is_typing:  # what takes a model's time has no place between two keys
-            profile = replace(profile, use_llm=False, rerank=RerankSettings())
+            profile = replace(profile, use_llm=False, rerank=RerankSettings(), read_passages=0)
         asked = read_question(request, recorder, corrects=not profile.exact)
         with self._use() as index, recorder.stage(StageName.REFRESH) as note:
             fresh = self._watch.refresh(index)

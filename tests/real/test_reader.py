@@ -9,6 +9,7 @@ from retriever import open_retriever
 from retriever.embedding.onnx import READER, RERANKER_CARD, ModelCard, PassageReader, interact
 from retriever.errors import EncoderError
 from retriever.query import AskRequest, Expansion
+from retriever.types import StageName
 from tests.real.served import indexed
 
 PAGES = {
@@ -50,6 +51,12 @@ def test_the_row_that_defines_a_term_stands_before_one_that_uses_it(tmp_path: Pa
     text = f"# Glossary\n\n## The index\n\n| word | meaning |\n|---|---|\n{rows}"
     with open_retriever(index=indexed(tmp_path, PAGES | {"glossary.md": text})) as retriever:
         assert "derived from" in retriever.answer("what is a snapshot?").sentences[0].text
+
+
+def test_nothing_is_read_while_a_question_is_typed(index: Path) -> None:
+    with open_retriever(index=index) as retriever:
+        answer = retriever.search(AskRequest("when do the backups ru", is_typing=True))
+    assert StageName.READ not in [stage.name for stage in answer.trace.stages]
 
 
 def test_its_files_are_those_of_its_card() -> None:
