@@ -51,6 +51,13 @@ def index_pages(
     index_folders([write_pages(folder / "docs", pages)], place, settings=settings)
 
 
+def tell(library: ServedIndex, tool: str, **arguments: object) -> str:
+    """What an agent is told."""
+    (content,) = call_tool(library, tool, arguments).content
+    assert isinstance(content, TextContent)
+    return content.text
+
+
 @dataclass(frozen=True)
 class Faces:
     """An index as agents and browsers meet it, in this process."""
@@ -59,10 +66,7 @@ class Faces:
     web: TestClient
 
     def tell(self, tool: str, **arguments: object) -> str:
-        """What an agent is told."""
-        (content,) = call_tool(self.library, tool, arguments).content
-        assert isinstance(content, TextContent)
-        return content.text
+        return tell(self.library, tool, **arguments)
 
 
 @contextmanager

@@ -22,7 +22,7 @@ from retriever.serving.mcp_server import INSTRUCTIONS, DocumentServer, call_tool
 from retriever.serving.pool import ServedIndex
 from tests.program import command
 from tests.real.scripted_server import Asked, ScriptedServer
-from tests.real.served import HOSTILE, LONG, PAGES, index_pages, indexed, mcp_request, served
+from tests.real.served import HOSTILE, LONG, PAGES, index_pages, indexed, mcp_request, served, tell
 from tests.shelf import WORDS_ALONE, write_pages
 from tests.tables import read_table
 
@@ -44,11 +44,6 @@ def text_of(result: types.CallToolResult) -> str:
 
 
 CITED = re.compile(r"^\d+\. `([^`]+)`", re.MULTILINE)
-
-
-def cited(result: types.CallToolResult) -> list[str]:
-    """Return the citations of the hits."""
-    return CITED.findall(text_of(result))
 
 
 STEPS = read_table("mcp", "Work of an agent")
@@ -105,22 +100,20 @@ def test_what_documents_say_of_themselves_is_quoted_and_short(tmp_path: Path) ->
 
 
 def test_where_nothing_answers_nothing_is_quoted(library: ServedIndex) -> None:
-    found = ask(library, "search", question="quantum chromodynamics of gluons")
-    assert "sections, none (" in text_of(found)
-    assert "no text is quoted" in text_of(found)
-    assert cited(found)
-    assert not {"\n   `", "```"} & set(text_of(found))
-    assert "`Mail > Stamps`\n```\n## Stamps\n\nA stamp pays" in text_of(
-        ask(library, "search", question="what pays for a letter?")
-    )
+    found = tell(library, "search", question="quantum chromodynamics of gluons")
+    assert "sections, none (" in found
+    assert "no text is quoted" in found
+    assert CITED.search(found)
+    assert "```" not in found
 
 
-def ask(library: ServedIndex, name: str, **arguments: Any) -> types.CallToolResult:  # noqa: ANN401 - right and wrong ones
-    return call_tool(library, name, arguments)
+def test_what_is_found_is_quoted(library: ServedIndex) -> None:
+    found = tell(library, "search", question="what pays for a letter?")
+    assert "`Mail > Stamps`\n```\n## Stamps\n\nA stamp pays" in found
 
 
 def test_what_documents_say_stands_in_fences(library: ServedIndex) -> None:
-    text = text_of(ask(library, "read", place="hostile.md"))
+    text = tell(library, "read", place="hostile.md")
     assert text.endswith(f"\n````\n# Hostile\n\n{HOSTILE}````")
     assert text.startswith("`hostile.md:1-9` `Hostile`. What documents say is")
 
@@ -129,7 +122,7 @@ def read_pages(library: ServedIndex, name: str, **arguments: Any) -> list[str]: 
     """Return an answer in pages of 300 tokens."""
     pages, cursor = list[str](), "0"
     while cursor:
-        pages.append(text_of(ask(library, name, **arguments, max_tokens=300, cursor=int(cursor))))
+        pages.append(tell(library, name, **arguments, max_tokens=300, cursor=int(cursor)))
         assert estimate_tokens(pages[-1]) <= 300
         cursor = pages[-1].partition("cursor=")[2]
     return pages
@@ -142,10 +135,10 @@ def test_pages_of_a_text_follow_one_another(library: ServedIndex) -> None:
 
 def test_pages_of_hits_follow_one_another(library: ServedIndex) -> None:
     asked = {"question": "tomatoes and letters", "top_k": 8}
-    whole = ask(library, "search", **asked, max_tokens=10_000)
+    whole = tell(library, "search", **asked, max_tokens=10_000)
     pages = read_pages(library, "search", **asked)
     assert len(pages) > 1
-    assert CITED.findall("\n".join(pages)) == cited(whole)
+    assert CITED.findall("\n".join(pages)) == CITED.findall(whole)
 
 
 def test_every_answer_stays_below_its_limit(library: ServedIndex) -> None:
@@ -159,15 +152,14 @@ def test_every_answer_stays_below_its_limit(library: ServedIndex) -> None:
             ("outline", {}),
             ("related", {"place": "mail.md#mail"}),
         ):
-            result = ask(library, name, **arguments, max_tokens=most)
-            assert not result.is_error, text_of(result)
-            assert estimate_tokens(text_of(result)) <= most, (name, most)
+            answer = tell(library, name, **arguments, max_tokens=most)
+            assert estimate_tokens(answer) <= most, (name, most)
 
 
 def test_an_outline_names_every_file_of_a_large_folder(tmp_path: Path) -> None:
     notes = {f"note-{number}.md": f"# Of {number}\n\nWords.\n" for number in range(135)}
     with ServedIndex(index=str(indexed(tmp_path, notes, WORDS_ALONE))) as library:
-        outline = text_of(ask(library, "outline"))
+        outline = tell(library, "outline")
     assert set(re.findall(r"note-\d+", outline)) == {name.removesuffix(".md") for name in notes}
     assert estimate_tokens(outline) <= 800
 
@@ -193,28 +185,27 @@ def with_model(index: Path, ollama: ScriptedServer) -> Iterator[ServedIndex]:
 
 
 def test_a_search_asks_no_language_model_unless_it_is_told_to(with_model: ServedIndex, ollama: ScriptedServer) -> None:
-    assert "expansion" not in text_of(ask(with_model, "search", question=VAGUE))
+    assert "expansion" not in tell(with_model, "search", question=VAGUE)
     assert ollama.requests == []
 
 
 def test_what_a_language_model_imagines_is_searched_with_and_not_told(with_model: ServedIndex) -> None:
-    expanded = ask(with_model, "context_query_hyde", query=VAGUE)
-    assert "\nexpansion used: " in text_of(expanded)
-    assert cited(expanded)
-    assert IMAGINED not in text_of(expanded)
+    expanded = tell(with_model, "context_query_hyde", query=VAGUE)
+    assert "\nexpansion used: " in expanded
+    assert CITED.search(expanded)
+    assert IMAGINED not in expanded
 
 
 def test_what_a_language_model_imagines_is_told_on_request(with_model: ServedIndex) -> None:
-    expanded = ask(with_model, "context_query_hyde", query=VAGUE, return_hypothetical=True)
-    assert cited(expanded)
-    assert text_of(expanded).endswith(f"\nimagined by a language model, and said by no document:\n```\n{IMAGINED}\n```")
-    assert estimate_tokens(text_of(expanded)) <= 900
+    expanded = tell(with_model, "context_query_hyde", query=VAGUE, return_hypothetical=True)
+    assert expanded.endswith(f"\nimagined by a language model, and said by no document:\n```\n{IMAGINED}\n```")
+    assert estimate_tokens(expanded) <= 900
 
 
 def test_hyde_is_forced_for_a_specific_query(with_model: ServedIndex, ollama: ScriptedServer) -> None:
-    assert "\nexpansion not used: not needed: " in text_of(ask(with_model, "context_query_hyde", query="stamp"))
+    assert "\nexpansion not used: not needed: " in tell(with_model, "context_query_hyde", query="stamp")
     assert not ollama.asked
-    ask(with_model, "context_query_hyde", query="stamp", force_hyde=True)
+    tell(with_model, "context_query_hyde", query="stamp", force_hyde=True)
     assert ollama.asked
 
 
@@ -232,7 +223,7 @@ def test_no_client_can_ask_a_language_model_that_is_switched_off(index: Path, ol
     settings = {"llm": {"url": ollama.url}, **WITHOUT_LLM}
     with ServedIndex(index=str(index), settings=settings) as library:
         assert not library.has_llm()
-        ask(library, "context_query_hyde", query=VAGUE, force_hyde=True)
+        tell(library, "context_query_hyde", query=VAGUE, force_hyde=True)
     assert ollama.requests == []
 
 
@@ -268,30 +259,29 @@ def test_an_answer_is_checked_and_what_does_not_hold_is_not_told(index: Path, ol
     ollama.answer = write
     question = "what pays for the journey of a letter?"
     with ServedIndex(index=str(index), settings={"llm": {"url": ollama.url}}) as library:
-        written = ask(library, "answer", question=question, path="mail.md")
+        written = tell(library, "answer", question=question, path="mail.md")
         ollama.kill()
-        quoted = ask(library, "answer", question=question)
-        nothing = ask(library, "answer", question="zebra quantum chromodynamics?")
-    assert "written by llama3.2 and checked" in text_of(written)
-    assert "\n`A stamp pays for the journey.` `mail.md:7-8`\n" in text_of(written)
-    assert "evil" not in text_of(written)
-    assert {citation.partition(":")[0] for citation in cited(written)} == {"mail.md"}
-    assert "\n`A stamp pays for the journey of a letter. See" in text_of(quoted)
-    assert "none (" in text_of(nothing)
-    assert "sentences" not in text_of(nothing)
+        quoted = tell(library, "answer", question=question)
+        nothing = tell(library, "answer", question="zebra quantum chromodynamics?")
+    assert "written by llama3.2 and checked" in written
+    assert "\n`A stamp pays for the journey.` `mail.md:7-8`\n" in written
+    assert "evil" not in written
+    assert {citation.partition(":")[0] for citation in CITED.findall(written)} == {"mail.md"}
+    assert "\n`A stamp pays for the journey of a letter. See" in quoted
+    assert "none (" in nothing
+    assert "sentences" not in nothing
 
 
 def test_the_first_indexing_is_not_waited_for_without_end(tmp_path: Path) -> None:
     docs = str(write_pages(tmp_path / "docs", {"page.md": "# Page\n\nA stamp pays for a letter.\n"}))
     with ServedIndex((docs,), str(tmp_path / "index"), wait_s=0.0) as library:
         assert library.describe() == "The first call indexes `docs`."
-        waiting = ask(library, "search", question="what pays for a letter?")
-        assert waiting.is_error
-        assert text_of(waiting).startswith("the documents are being read")
-        assert text_of(waiting).endswith("; ask again in a moment")
-        assert str(tmp_path) not in text_of(waiting)
+        waiting = tell(library, "search", question="what pays for a letter?")
+        assert waiting.startswith("the documents are being read")
+        assert waiting.endswith("; ask again in a moment")
+        assert str(tmp_path) not in waiting
     with ServedIndex((docs,), str(tmp_path / "index")) as library:
-        assert cited(ask(library, "search", question="what pays for a letter?"))
+        assert CITED.search(tell(library, "search", question="what pays for a letter?"))
 
 
 # The server on standard streams as a process: when it ends.
