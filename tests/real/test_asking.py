@@ -21,7 +21,6 @@ from tests.shelf import (
     Shelf,
     WrongEncoder,
     found,
-    open_pages,
     read_lines,
     same_hits,
     write_pages,
@@ -120,30 +119,6 @@ def test_odd_folders(tmp_path: Path, pages: dict[str, str], sections: int) -> No
     assert shelf.ask("walrus").hits[0].node_id == "new.md#another"
 
 
-INSTALL = "# Install\n\nRun the script.\n\n## Proxy\n\nSet TARN_PROXY to its address.\n"
-VERSIONS = [f"versions/{number}/install.md" for number in ("2.9", "2.10", *range(3, 15), "next")]
-BACKUPS = ["install (conflicted copy 2026-03-01).md", "backup/install.md", "install.md", "install 2.md"]
-
-
-@pytest.mark.parametrize(
-    ("paths", "question", "first"),
-    [
-        (VERSIONS, "how do I set the proxy?", "versions/next/install.md"),
-        (VERSIONS[:-1], "how do I set the proxy?", "versions/14/install.md"),
-        (VERSIONS[:2], "TARN_PROXY", "versions/2.10/install.md"),
-        (VERSIONS, "proxy of 2.9", "versions/2.9/install.md"),
-        (BACKUPS, "where is the proxy set?", "install.md"),
-    ],
-)
-def test_copies_are_one_hit_that_names_the_others(tmp_path: Path, paths: list[str], question: str, first: str) -> None:
-    pages = {path: f"---\nid: {path}\n---\n{INSTALL}" for path in paths}
-    shelf = Shelf(tmp_path, pages | {"faq.md": "# Questions\n\nBehind a wall set the proxy, TARN_PROXY.\n"})
-    shelf.update()
-    hits = shelf.ask(question, top_k=3).hits
-    assert {hit.file for hit in hits} == {first, "faq.md"}
-    assert all(hit.file == "faq.md" or hit.reasons[-1].startswith("the same in ") for hit in hits)
-
-
 def test_how_many_are_shown_changes_no_answer(by_the_model: Retriever) -> None:
     question = "how long is a loaf baked?"
     with open_retriever(index=by_the_model.store.folder, settings={"top_k": 1}) as one:
@@ -165,15 +140,6 @@ def test_an_index_that_was_never_finished_says_what_to_run(tmp_path: Path) -> No
 def test_one_search_alone(shared_shelf: Shelf, off: dict[str, Any]) -> None:
     answer = shared_shelf.ask("bread over night", **NEVER_REFRESH, **off)
     assert answer.hits[0].node_id == "kitchen.md#kitchen/bread"
-
-
-def test_a_list_of_links_ranks_lower_in_a_folder_of_two_notes(tmp_path: Path) -> None:
-    links = "# Boats\n\n" + "- [The ferry](b.md) to the island\n" * 9
-    pages = {"a.md": links, "b.md": "# Timetable\n\nThe ferry to the island leaves at noon.\n"}
-    with open_pages(tmp_path, pages) as retriever:
-        assert [hit.file for hit in retriever.search("ferry to the island?").hits] == ["b.md", "a.md"]
-    with open_retriever(index=tmp_path / "index", settings={"page_prior": 0.0}) as retriever:
-        assert [hit.file for hit in retriever.search("ferry to the island?").hits] == ["a.md", "b.md"]
 
 
 GIBBERISH = Path(__file__).parents[1] / "eval_unanswerable" / "gibberish.jsonl"
@@ -202,11 +168,3 @@ def test_gibberish_is_none(by_the_model: Retriever) -> None:
     for line in GIBBERISH.read_text(encoding="utf-8").splitlines():
         question = json.loads(line)["question"]
         assert by_the_model.search(question).verdict == "none", question
-
-
-def test_a_file_with_a_hash_in_its_name_is_quoted_with_its_properties(tmp_path: Path) -> None:
-    shelf = Shelf(tmp_path, {"C#.md": "---\nstatus: draft\n---\n# Stamps\n\nA stamp pays.\n"})
-    shelf.update()
-    with shelf.open() as retriever:
-        context = retriever.context("which stamp is a draft?").context
-    assert [piece.citation for piece in context.pieces] == ["C#.md:2", "C#.md:4-6"]

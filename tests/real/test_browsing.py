@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from pageindex.node import Span
 from retriever import Retriever, open_retriever
-from retriever.errors import ClosedError, UnknownReferenceError, UsageError
+from retriever.errors import ClosedError, UsageError
 from retriever.looking.browse import find_relations
 from tests.fake_encoder import CrowdedEncoder, FakeEncoder
 from tests.shelf import CountingEncoder, Shelf, read_lines, write_pages
@@ -72,44 +71,10 @@ def test_what_a_reference_names(shelf: Shelf, retriever: Retriever, reference: s
     assert passage.folder == str(shelf.docs)
 
 
-def test_paths_as_the_current_folder_sees_them(
-    shelf: Shelf, retriever: Retriever, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    second = shelf.place / "annex"
-    absolute = retriever.read(f"{shelf.docs}/guide.md:8")
-    assert absolute.text == "Run it.\n"
-    assert retriever.read(f"{shelf.docs}/guide.md#linux").node_id == "docs:guide.md#install/linux"
-    assert retriever.read(f"{second}/manual.md#other").node_id == "annex:manual.md#other"
-    assert retriever.read("annex:manual.md:3").text == "guide\n"
-    monkeypatch.chdir(shelf.docs / "a")
-    assert retriever.read("../guide.md:8").text == "Run it.\n"
-    assert retriever.read("c#.md:3").text == "note\n"
-    assert retriever.read("./c#.md#sharp").node_id == "docs:a/c#.md#sharp"
-    monkeypatch.chdir(second / "only")
-    assert retriever.read("here.md:3").folder == str(second)
-    monkeypatch.chdir("/")
-    assert retriever.read("only/here.md:1-3").folder == str(second)  # as a hit of the second folder is cited
-    assert retriever.read("only/here.md#here").node_id == "annex:only/here.md#here"
-    assert retriever.tree("only/here.md") == "Here  annex:only/here.md"
-
-
 @pytest.mark.parametrize(("reference", "says"), read_table("references", "What cannot be read"))
 def test_what_cannot_be_read_is_said(retriever: Retriever, reference: str, says: str) -> None:
     with pytest.raises(UsageError, match=says):
         retriever.read(reference)
-
-
-def test_a_short_form_of_several_sections_is_refused(tmp_path: Path) -> None:
-    shelf = Shelf(tmp_path, {"a.md": "# A\n\n## Use\n\nOne.\n\n# B\n\n## Use\n\nTwo.\n"})
-    shelf.update()
-    with shelf.open() as retriever:
-        assert retriever.read("a.md#a/use").span == Span(3, 6)
-        assert retriever.nodes("a.md#use-1")[0].id == "a.md#b/use"  # the anchor of the second heading in a link
-        with pytest.raises(UsageError, match=r"'a.md#use' may be any of a.md#a/use, a.md#b/use$"):
-            retriever.read("a.md#use")
-        with pytest.raises(UnknownReferenceError) as caught:
-            retriever.tree("a.md#nothing")
-        assert str(caught.value) == "'a.md#nothing' is not in the index; to see what is, run: python -m retriever tree"
 
 
 VAULT = {
@@ -152,21 +117,6 @@ def test_a_closed_retriever_says_that_it_is_closed(shelf: Shelf) -> None:
     for use in uses:
         with pytest.raises(ClosedError, match=r"is closed; open another one"):
             use()
-
-
-def test_the_tree_below_a_reference(retriever: Retriever) -> None:
-    assert retriever.tree("guide.md#install", depth=0) == "Install  docs:guide.md:6-9"
-    assert retriever.tree("a/") == retriever.tree("a") != ""
-    assert [node.id for node in retriever.nodes("guide.md", depth=1)] == [
-        "docs:guide.md",
-        "docs:guide.md#install",
-        "docs:guide.md#remove",
-    ]
-    whole = retriever.tree()
-    assert whole.index("a/c#.md") < whole.index("guide.md") < whole.index("annex:") < whole.index("only/here.md")
-    assert retriever.tree("guide.md:7", depth=0) == retriever.tree("guide.md#install", depth=0)
-    with pytest.raises(UsageError, match="is not in the index"):
-        retriever.tree("nowhere:3")
 
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no such permissions")

@@ -1,14 +1,13 @@
 """Every question looks whether the folders changed, and says how fresh its answer is."""
 
 import os
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from retriever.errors import DocumentsError, EncoderError
+from retriever.errors import EncoderError
 from tests.shelf import NEVER_REFRESH, PAGES, CountingEncoder, Shelf, WrongEncoder, wait_until_trusted
 
 BETWEEN_LOOKS = "retriever.looking.status.BETWEEN_LOOKS_S"
@@ -41,47 +40,6 @@ def test_a_look_is_not_repeated_soon(shelf: Shelf, monkeypatch: pytest.MonkeyPat
     with shelf.open() as retriever:
         assert retriever.search("otter").index.refreshed_files == 1
         assert retriever.search("otter").index.refreshed_files == 0
-
-
-def test_more_changes_than_the_limit_are_counted_and_left(shelf: Shelf) -> None:
-    for number in range(4):
-        shelf.write(f"new-{number}.md", "# New\n\notter\n")
-    before = shelf.snapshot
-    assert freshness(shelf, refresh_max_files=3) == (0, 4, ())
-    assert shelf.snapshot == before
-    assert freshness(shelf, **NEVER_REFRESH) == (0, 4, ())
-    assert freshness(shelf, refresh_max_files=4) == (4, 0, ())
-
-
-def test_a_folder_that_is_away_still_answers_and_is_named(shelf: Shelf, tmp_path: Path) -> None:
-    other = Shelf(tmp_path / "other", {"owl.md": "# Owls\n\nAn owl hoots.\n"})
-    shelf.update(other.docs)
-    away = tmp_path / "away"
-    shelf.docs.rename(away)
-    answer = shelf.ask("stamp for a letter")
-    assert answer.hits[0].node_id.endswith("docs:mail.md#mail/stamps")
-    assert tuple(map(str, answer.degraded)) == (f"refresh: {shelf.docs}: no such file or directory",)
-    other.write("owl.md", "# Owls\n\nAn owl sleeps.\n")
-    assert shelf.ask("owl").index.refreshed_files == 1, "what is there is kept fresh"
-    report = shelf.update(other.docs)
-    kept = f"the folder is kept as it was: {shelf.docs}: no such file or directory"
-    assert (report.documents, report.skipped) == (5, ((f"{shelf.place.name}/docs:.", kept),))
-    with pytest.raises(DocumentsError, match=r"no such file or directory; bring it back, or make another index"):
-        shelf.update(other.docs, settings={"encoder": {"max_tokens": 99}})
-    away.rename(shelf.docs)
-    assert shelf.ask("stamp for a letter").degraded == ()
-
-
-def test_a_folder_that_lost_all_its_documents(shelf: Shelf) -> None:
-    shutil.rmtree(shelf.docs)
-    shelf.docs.mkdir()
-    answer = shelf.ask("otter")  # it looks as where a drive is not mounted: nothing is lost
-    assert (answer.index.refreshed_files, answer.index.documents, answer.index.fresh) == (0, 4, False)
-    assert {hit.citation_state for hit in answer.hits} == {"gone"}
-    assert "is a drive not mounted?" in answer.degraded[0].reason
-    shelf.write("otter.md", "# Otters\n\nAn otter sleeps.\n")
-    answer = shelf.ask("otter")
-    assert (answer.hits[0].citation, answer.index.documents, answer.index.fresh) == ("otter.md:1-3", 1, True)
 
 
 def test_what_cannot_be_read_is_named_and_tried_again_when_it_changes(
@@ -129,15 +87,6 @@ def test_a_question_with_other_settings_changes_nothing_in_the_index(shelf: Shel
     assert (answer.index.stale_files, other.encoded, shelf.encoder.encoded) == (1, 0, before)
     assert any(sentence.startswith("semantic: ") for sentence in map(str, answer.degraded))
     assert freshness(shelf) == (1, 0, ())
-
-
-def test_what_was_replaced_in_a_text_is_a_remark(shelf: Shelf) -> None:
-    shelf.write("latin.md", "# Caf\xe9\n\nA link to [nothing](nothing.md).\n".encode("latin-1"))
-    shelf.update()
-    with shelf.open() as retriever:
-        status = retriever.status()
-    assert ([path for path, _ in status.remarks], status.index.skipped_files) == (["latin.md"], 0)
-    assert ("latin.md", 3, "nothing.md", "no such document") in status.broken_links
 
 
 # Edits that keep a file's size and time are noticed; a tree whose times say nothing is not read at every question.

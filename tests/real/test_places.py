@@ -11,7 +11,6 @@ import pytest
 from retriever.api import forget_documents, open_retriever
 from retriever.looking.indexes import list_indexes
 from retriever.query import AskRequest, Scope
-from tests.program import Cli
 from tests.shelf import PAGES as DOCUMENTS
 from tests.shelf import QUESTIONS, Shelf, found, same_hits, write_pages
 
@@ -50,14 +49,6 @@ def test_a_user_without_home_and_name_indexes_and_asks(docs: Path, tmp_path: Pat
     ended = run("-c", script, folder=tmp_path, HYBRID_RETRIEVE_ENCODER_KIND=encoder)
     assert ended.returncode == 2, ended.stderr
     assert b"error: this user has no home folder; name the index with --index" in ended.stderr
-
-
-def test_a_file_may_be_called_as_a_home_folder(docs: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(docs)
-    cli("index", ".")
-    for name in ("~.md", "~.md:3", "./~.md", f"{docs}/~.md"):
-        assert "A name of fruit." in cli("read", name).out
-    assert cli("forget", "./~.md").out == "forgot ~.md\n"
 
 
 def test_one_text_is_as_good_as_a_list(docs: Path) -> None:

@@ -9,7 +9,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from retriever.answering.context import load_token_counter
-from retriever.api import forget_documents, index_folders, open_retriever
+from retriever.api import index_folders, open_retriever
 from retriever.errors import UsageError
 from retriever.retriever import Retriever
 from retriever.types import Hit
@@ -148,23 +148,3 @@ def test_of_two_files_of_one_name_none_is_guessed(retriever: Retriever, referenc
         with pytest.raises(UsageError) as caught:
             ask(reference)
         assert all(name in str(caught.value) for name in named.split()), str(caught.value)
-
-
-# These two change the index.
-
-
-def test_forget_names_both_files_of_one_name_and_forgets_neither(place: Path, index: Path) -> None:
-    with pytest.raises(UsageError) as caught:
-        forget_documents(["README.md"], index)
-    assert all(f"{place}/{name}/README.md" in str(caught.value) for name in FOLDERS)
-    assert forget_documents(["a/docs:README.md"], index).forgotten == ("a/docs:README.md",)
-
-
-def test_status_names_the_folder_of_each_path_that_two_folders_hold(place: Path, index: Path, cli: Cli) -> None:
-    for name in ("a/docs", "b/docs"):
-        write_pages(place / name, {"links.md": f"# Links of {name}\n\n[gone](gone.md)\n", "binary.md": "\0\1\2"})
-    index_folders([place / name for name in FOLDERS], index)
-    write_pages(place / "notes", {"README.md": "# Changed\n"})
-    told = cli("status", "--json", "--index", index).out
-    for path in ("a/docs:links.md", "b/docs:links.md", "a/docs:binary.md", "b/docs:binary.md", "notes:README.md"):
-        assert f'"{path}"' in told

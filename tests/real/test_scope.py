@@ -11,7 +11,6 @@ from retriever import AskRequest, Scope, open_retriever
 from retriever.errors import QuestionError, ScopeError
 from retriever.retriever import Retriever
 from retriever.searching.queries import split_filters
-from tests.program import Cli
 from tests.real.served import faces_of, indexed
 from tests.tables import read_table
 
@@ -121,28 +120,10 @@ def test_a_filter_that_leaves_nothing_says_so(retriever: Retriever, question: st
     assert answer.degraded == ()
 
 
-def test_a_hit_through_front_matter_shows_it(index: Path, cli: Cli) -> None:
-    first = cli("ask", "mise en place", "--index", index).out.partition(" 1  ")[2].partition("\n\n")[0]
-    hit = cli("ask", "mise en place", "--index", index, "--json", "--full").json["hits"][0]
-    assert "also called Mise en place" in first
-    assert {"key": "aliases", "value": "Mise en place"} in hit["matched_fields"]
-    assert hit["node_id"] == "handbook/station.md#the-station"
-
-
 def test_front_matter_is_no_text(retriever: Retriever) -> None:
     found = retriever.search("status draft author")
     assert not any("draft" in hit.text for hit in found.hits)
     assert "Ann Lee" not in retriever.context(AskRequest("Ann Lee", scope=Scope(folders=("station",)))).context.markdown
-
-
-def test_options_on_the_command_line(index: Path, cli: Cli) -> None:
-    options = "--in handbook --where status=draft --tag kitchen --since 2023 --until 2023-02"
-    out = cli("ask", 'oven -"microwave"', *options.split(), "--index", index, "--json").json
-    assert {hit["file"] for hit in out["hits"]} == {"handbook/station.md"}
-    assert {key: value for key, value in out["scope"].items() if value} == {
-        "question": "oven", "sections": 3, "documents": 1, "folders": ["handbook"], "tags": ["kitchen"],
-        "since": "2023", "until": "2023-02", "where": ["status=draft"], "without": ["microwave"],
-    }  # fmt: skip
 
 
 def test_the_page_and_the_api(index: Path) -> None:

@@ -6,11 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from retriever.api import open_retriever
 from retriever.lexical.properties import mark_property
 from retriever.query import AskRequest, Scope
 from retriever.retriever import Retriever
-from tests.shelf import WORDS_ALONE, open_pages, write_pages
+from tests.shelf import open_pages
 from tests.tables import read_table
 
 GEARS = (
@@ -36,7 +35,6 @@ VAULT = {
     "adr/3.md": "---\nstatus: superseded\nsuperseded_by: '[[queue in tables]]'\n---\n# Message queue\n\nRabbit.\n",
     "adr/7.md": "---\nstatus: accepted\n---\n# Queue in tables\n\nRows of PostgreSQL, no message queue.\n",
     "adr/9.md": "---\nstatus: draft\n---\n# Cache\n\nPages for an hour.\n",
-    "miete.md": "---\ntext: Wer zahlt die Miete.\n---\n# Haus\n\nWer zahlt die Miete.\n\nAm Ersten.\n",
     "adr/10.md": "---\nstatus: veraltet\n---\n# Schlüssel\n\nLiegen beim Pförtner.\n\n## Schrank\n\nGrau.\n",
     **{f"wiki/{n}.md": f"---\nstatus: published\n---\n# Seite {n}\n\nSeite {n} des Wikis.\n" for n in range(9)},
 }
@@ -59,27 +57,6 @@ def test_a_property_is_found_and_shown(vault: Retriever, question: str, file: st
 
 def test_a_status_that_most_pages_have_is_not_shown(vault: Retriever) -> None:
     assert vault.search("Seite 3 des Wikis").hits[0].matched_fields == ()
-
-
-def test_a_property_that_says_the_same_as_the_text_is_shown_once(vault: Retriever) -> None:
-    (hit,) = (hit for hit in vault.search("text der Miete").hits if hit.file == "miete.md")
-    assert hit.snippet == "text: Wer zahlt die Miete. Am Ersten."
-
-
-def test_a_property_of_a_second_folder_answers(tmp_path: Path) -> None:
-    write_pages(tmp_path / "notes", {"feier.md": VAULT["feier.md"]})
-    write_pages(tmp_path / "team", {"anna.md": VAULT["people/anna.md"]})
-    folders = [tmp_path / "notes", tmp_path / "team"]
-    with open_retriever(folders, tmp_path / "index", settings=WORDS_ALONE) as retriever:
-        first = retriever.answer("Wann hat Anna Geburtstag?").sentences[0]
-    assert (first.text, first.citation) == ("geburtstag: 1987-11-02", "team:anna.md:2")
-
-
-@pytest.mark.parametrize("name", ["Anna", "Max"])  # above a heading, and above the text itself
-def test_a_property_that_is_asked_for_is_in_the_context(vault: Retriever, name: str) -> None:
-    pieces = vault.context(f"Wann hat {name} Geburtstag?").context.pieces
-    assert pieces[0].citation == f"people/{name.lower()}.md:2"
-    assert pieces[0].text.startswith("geburtstag: ")
 
 
 def test_properties_are_no_words_of_texts(vault: Retriever) -> None:
