@@ -8,7 +8,6 @@ import pytest
 
 from retriever.query import AskRequest
 from retriever.types import Answer
-from tests.program import Cli
 from tests.real.scripted_server import Asked, ScriptedServer
 from tests.real.served import faces_of
 from tests.shelf import NEVER_REFRESH, Shelf
@@ -61,17 +60,6 @@ def test_a_question_that_stands_alone_is_asked_as_it_is(shelf: Shelf, ollama: Sc
     answer = ask(shelf, ollama.url, "how are letters paid?")
     assert answer.follow_up is None
     assert ollama.asked == []
-
-
-def test_the_command_line_says_it_and_keeps_it(shelf: Shelf, cli: Cli) -> None:
-    after = ["--after", BEFORE[0], "--index", str(shelf.index), "--encoder-kind", "none"]
-    printed = cli("ask", QUESTION, *after)
-    assert f"understood as: {QUESTION} turns leaves" in printed.err
-    answer = cli("ask", QUESTION, "--json", *after).json
-    assert answer["follow_up"]["words"][:2] == ["turns", "leaves"]
-    assert answer["follow_up"]["question"].startswith(QUESTION)
-    same = cli("ask", QUESTION, "--json", "--recent-context", *after[1:]).json
-    assert same["hits"] == answer["hits"]
 
 
 def test_agents_give_the_conversation(index: Path) -> None:
