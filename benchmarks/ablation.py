@@ -28,8 +28,7 @@ from benchmarks.first_screen import draw_halves, draw_titles, draw_words
 from benchmarks.quality import Benchmark
 from retriever import Retriever, open_retriever
 from retriever.embedding.onnx import OnnxEncoder
-from retriever.evaluation.measures import Gold, Question, Sections, measure_ranking, read_questions
-from retriever.evaluation.results import DEPTH
+from retriever.evaluation import DEPTH, Gold, Question, Sections, measure_ranking, read_questions
 from retriever.query import AskRequest
 from retriever.searching import known_items
 from tests.fake_encoder import CrowdedEncoder

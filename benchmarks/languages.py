@@ -25,8 +25,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from retriever import open_retriever
 from retriever.embedding.encoder import measure_foreign
-from retriever.evaluation.measures import QuestionSet, read_questions
-from retriever.evaluation.results import EvaluationInput, System, ask_all, summarize
+from retriever.evaluation import EvaluationInput, QuestionSet, System, ask_all, read_questions, summarize
 
 NOTES = Path(__file__).parents[1] / "tests" / "data" / "languages"
 SYSTEMS = (

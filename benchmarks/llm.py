@@ -27,8 +27,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from benchmarks.quality import Benchmark
 from retriever import open_retriever
-from retriever.evaluation.measures import Judgements, Question, Sections, measure_ranking, read_questions
-from retriever.evaluation.results import DEPTH
+from retriever.evaluation import DEPTH, Judgements, Question, Sections, measure_ranking, read_questions
 from retriever.rerank import llm as rerank_llm
 from retriever.served.generator import Generator
 from retriever.served.task import Abilities

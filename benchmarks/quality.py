@@ -21,8 +21,17 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from retriever.command_line.evaluate import show_summary
 from retriever.command_line.render import Page
-from retriever.evaluation.measures import DEVIATIONS, Estimate, read_questions
-from retriever.evaluation.results import HEADLINES, EvaluationInput, Summary, System, ask_all, summarize
+from retriever.evaluation import (
+    DEVIATIONS,
+    HEADLINES,
+    Estimate,
+    EvaluationInput,
+    Summary,
+    System,
+    ask_all,
+    read_questions,
+    summarize,
+)
 from retriever.query import Expansion
 
 SYSTEMS = (

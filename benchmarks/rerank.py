@@ -24,8 +24,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from benchmarks.quality import Benchmark
 from retriever import open_retriever
-from retriever.evaluation.measures import Judgements, Question, Sections, measure_ranking, read_questions
-from retriever.evaluation.results import DEPTH
+from retriever.evaluation import DEPTH, Judgements, Question, Sections, measure_ranking, read_questions
 from retriever.query import AskRequest, Expansion
 from retriever.rerank import stage
 from retriever.rerank.stage import RerankInput, RerankOutput, rank_value

@@ -23,7 +23,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from pageindex.corpus import UnreadableDocumentError, read_document
 from pageindex.document import parse_document
 from pageindex.node import Node, NodeKind
-from retriever.evaluation.measures import Gold, Question
+from retriever.evaluation import Gold, Question
 from retriever.indexing.changes import list_documents
 from retriever.lexical.tokens import tokenize
 from retriever.settings.layers import load_profile

@@ -11,14 +11,15 @@ from retriever.command_line.options import ExitCode, Opening
 from retriever.command_line.output import Output
 from retriever.command_line.render import Page
 from retriever.display.phrases import pluralize
-from retriever.evaluation.measures import Estimate, read_questions
-from retriever.evaluation.results import (
+from retriever.evaluation import (
     DEPTH,
     HEADLINES,
+    Estimate,
     EvaluationInput,
     Summary,
     System,
     ask_all,
+    read_questions,
     summarize,
 )
 from retriever.settings.layers import DEFAULT_PROFILE, profile_names

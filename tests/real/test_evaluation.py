@@ -4,12 +4,12 @@ from pathlib import Path
 
 from retriever.api import open_retriever
 from retriever.embedding.onnx import OnnxEncoder
-from retriever.evaluation.measures import read_questions
-from retriever.evaluation.results import (
+from retriever.evaluation import (
     EvaluationInput,
     Summary,
     System,
     ask_all,
+    read_questions,
     summarize,
 )
 from retriever.types import Answer

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from retriever.evaluation.measures import Values, difference, estimate, measure_ranking
+from retriever.evaluation import Values, difference, estimate, measure_ranking
 
 
 def measured(ranking: list[str], right: set[str]) -> Values:

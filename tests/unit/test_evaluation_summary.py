@@ -3,12 +3,16 @@
 from pathlib import Path
 
 from pageindex.document import parse_document
-from retriever.evaluation.measures import Gold, Question, QuestionSet, Sections, read_questions
-from retriever.evaluation.results import (
+from retriever.evaluation import (
+    Gold,
     Outcome,
+    Question,
+    QuestionSet,
     Run,
+    Sections,
     Summary,
     System,
+    read_questions,
     summarize,
 )
 from tests.shelf import write_pages

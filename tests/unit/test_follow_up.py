@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from retriever.evaluation.measures import read_questions
+from retriever.evaluation import read_questions
 from retriever.expansion.follow_up import carry_words, is_follow_up, read_conversation
 from retriever.lexical.bm25 import QuestionTerm
 from tests.program import PROJECT
