@@ -11,7 +11,6 @@ from markdown_it import MarkdownIt
 from pageindex.document import parse_document
 from pageindex.node import Node, Span
 from retriever.answering.context import Piece, build_context, load_token_counter
-from retriever.display import phrases
 from retriever.display.phrases import code, sanitize
 from retriever.errors import UsageError
 from retriever.types import Verdict
@@ -148,18 +147,6 @@ def test_a_page_without_room_is_within_the_least_budget_and_counts_what_is_left_
 def test_a_smaller_budget_is_refused() -> None:
     with pytest.raises(UsageError, match="at least 100 tokens, got 99"):
         build_context([], "none", 99, words)
-
-
-def test_a_doubt_is_said_first() -> None:
-    doubted, sure = (
-        build_context([make_piece("Text.\n")], verdict, 400, words).markdown for verdict in ("none", "answered")
-    )
-    assert doubted.split("\n")[2] == phrases.VERDICTS["none"]
-    assert sure.split("\n")[2].startswith("## ")
-
-
-def test_that_nothing_was_found_is_said() -> None:
-    assert build_context([], "none", 400, words).markdown == "No section of the documents was found for the question.\n"
 
 
 @pytest.mark.parametrize("text", ["a", "`", "a `b` c", "``", "a\nb", "# x\x1b[0m", ""])
