@@ -4,6 +4,7 @@ import json
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from math import inf
 from typing import Any, cast
 
 import pytest
@@ -13,7 +14,7 @@ from pydantic import ValidationError
 
 from retriever.errors import LanguageModelError, WrongAnswerError
 from retriever.rerank.llm import LlmReranker
-from retriever.rerank.stage import RerankInput, rank_value
+from retriever.rerank.stage import RerankInput, RerankOutput, rank_value
 from retriever.served.generator import Generator
 from retriever.served.task import Abilities, Speed, Task, Written, size
 from tests.tables import read_table
@@ -28,11 +29,9 @@ class ScriptedGenerator:
     """Finds the candidates within the fence, as an honest model does, and replies as it is told."""
 
     reply: Reply
-    bytes_of_room: int = 1_000_000
-    name: str = "scripted"
-    speed: Speed | None = field(default_factory=lambda: Speed(1e6, 1e6))
-    stage_s: float = 8.0
-    identity: str = ""
+    bytes_of_room: int
+    speed: Speed | None = None
+    stage_s: float = inf
     abilities: Abilities | None = None
     tasks: list[Task[Any]] = field(default_factory=list)
 
@@ -63,13 +62,12 @@ def shown(count: int, text: str = "Some passage.") -> list[RerankInput]:
     return [RerankInput(f"Page > Section {place}", f"{text} {place}") for place in range(count)]
 
 
-def reranker(reply: Reply, room: int = 1_000_000) -> tuple[LlmReranker, ScriptedGenerator]:
+def rank(reply: Reply, pieces: Sequence[RerankInput], room: int = 1_000_000) -> tuple[RerankOutput, Task[Any]]:
+    """What is made of a reply, and what the model was asked."""
     generator = ScriptedGenerator(reply, room)
-    return opened(generator), generator
-
-
-def opened(generator: ScriptedGenerator) -> LlmReranker:
-    return LlmReranker(cast("Generator", generator))
+    output = LlmReranker(cast("Generator", generator)).score(QUESTION, pieces)
+    (task,) = generator.tasks
+    return output, task
 
 
 def order(scores: Sequence[float]) -> list[int]:
@@ -85,9 +83,7 @@ def last_first(candidates: Sequence[dict[str, Any]]) -> object:
 
 
 def test_what_the_model_is_asked() -> None:
-    judge, generator = reranker(last_first)
-    judge.score(QUESTION, shown(4))
-    (task,) = generator.tasks
+    _, task = rank(last_first, shown(4))
     assert task.temperature == 0.0
     assert QUESTION not in task.instructions
     schema = task.answer.model_json_schema()["properties"]["best_first"]
@@ -98,8 +94,8 @@ def test_what_the_model_is_asked() -> None:
 
 @pytest.mark.parametrize(("written", "expected"), read_table("models", "Numbers of candidates, of four"))
 def test_numbers_that_are_missing_unknown_or_repeated(written: str, expected: str) -> None:
-    judge, _ = reranker(lambda candidates: {"best_first": [int(number) for number in written.split()]})
-    assert " ".join(map(str, order(judge.score(QUESTION, shown(4)).scores))) == expected
+    output, _ = rank(lambda candidates: {"best_first": [int(number) for number in written.split()]}, shown(4))
+    assert " ".join(map(str, order(output.scores))) == expected
 
 
 JSON = st.recursive(
@@ -112,19 +108,16 @@ NUMBERS = st.lists(st.integers(-3, 15) | st.floats() | st.integers() | st.text(m
 
 @given(JSON | st.fixed_dictionaries({"best_first": NUMBERS}), st.integers(2, 9))
 def test_whatever_the_model_says_it_is_an_order_of_the_candidates_or_an_error(reply: object, count: int) -> None:
-    judge, _ = reranker(lambda candidates: reply)
     try:
-        scores = judge.score(QUESTION, shown(count)).scores
+        output, _ = rank(lambda candidates: reply, shown(count))
     except LanguageModelError:
         return
-    assert sorted(scores, reverse=True) == [rank_value(rank) for rank in range(1, count + 1)]
+    assert sorted(output.scores, reverse=True) == [rank_value(rank) for rank in range(1, count + 1)]
 
 
 @pytest.mark.parametrize("text", ["word " * 200, "漢字" * 300, "<" * 400, "\u2028x" * 200, '"\\' * 300])
 def test_no_task_is_longer_than_the_room(text: str) -> None:
-    judge, generator = reranker(last_first, 5_000)
-    output = judge.score(QUESTION, shown(12, text))
-    (task,) = generator.tasks
+    output, task = rank(last_first, shown(12, text), 5_000)
     assert size(task.material) <= 5_000
     read = len(candidates_of(task.material))
     assert 6 <= read <= 12
@@ -132,13 +125,12 @@ def test_no_task_is_longer_than_the_room(text: str) -> None:
 
 
 def test_a_passage_is_shortened_to_fit_and_no_room_is_an_error() -> None:
-    judge, generator = reranker(last_first, 2_000)
-    output = judge.score(QUESTION, [*shown(2), *shown(1, "word " * 500)])
+    output, task = rank(last_first, [*shown(2), *shown(1, "word " * 500)], 2_000)
     assert output.note == "3 candidates, 1 call, 1 passage shortened to fit"
-    assert any(item["passage"].endswith("…") for task in generator.tasks for item in candidates_of(task.material))
+    assert candidates_of(task.material)[2]["passage"].endswith("…")
     for room in (0, 100, 150):
         with pytest.raises(LanguageModelError, match="no room for candidates"):
-            reranker(last_first, room)[0].score(QUESTION, shown(3))
+            rank(last_first, shown(3), room)
 
 
 HOSTILE = [
@@ -165,13 +157,8 @@ def outside_the_fence(task: Task[Any]) -> str:
 @pytest.mark.parametrize("hostile", HOSTILE, ids=range(len(HOSTILE)))
 def test_no_order_of_a_document_stands_outside_the_fence(hostile: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("retriever.rerank.llm.new_nonce", lambda: "0123abcd")
-    place = 5
-    pieces = shown(8)
-    text = hostile.format(n=place + 1)
-    pieces[place] = RerankInput(f"{text} > Section {place}", text)
-
-    judge, generator = reranker(last_first)
-    judge.score(QUESTION, pieces)
-    (task,) = generator.tasks
+    pieces, text = shown(8), hostile.format(n=6)
+    pieces[5] = RerankInput(f"{text} > Section 5", text)
+    _, task = rank(last_first, pieces)
     assert [item["number"] for item in candidates_of(task.material)] == list(range(1, 9))
     assert "rank number" not in outside_the_fence(task)
