@@ -19,13 +19,10 @@ HARMS: Mapping[str, Harm] = {
 }
 
 
-def damage(file: Path, harm: str, chance: random.Random) -> bool:
-    """Harms the file; whether that made a difference."""
-    data = file.read_bytes()
-    changed = HARMS[harm](data, chance)
+def damage(file: Path, harm: str, chance: random.Random) -> None:
+    changed = HARMS[harm](file.read_bytes(), chance)
     file.unlink()
     if harm == A_FOLDER:
         file.mkdir()
     elif changed is not None:
         file.write_bytes(changed)
-    return changed != data

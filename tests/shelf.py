@@ -178,14 +178,6 @@ class Shelf:
         with closing(sqlite3.connect(file, isolation_level=None, factory=FileConnection)) as connection:
             yield connection
 
-    def copied(self, place: Path) -> "Shelf":
-        """A copy of the index, of the same documents, which are not to be changed."""
-        copy = Shelf(place)
-        copy.docs = self.docs
-        shutil.copytree(self.index, copy.index)
-        name_folders(open_store(copy.index), [self.docs])
-        return copy
-
     def cloned(self, place: Path) -> "Shelf":
         """A copy of the documents and of their index, a tenth of the time of making one."""
         clone = Shelf(place)

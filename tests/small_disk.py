@@ -8,9 +8,6 @@ from pathlib import Path
 
 from _pytest.outcomes import Skipped  # what pytest.skip raises
 
-ROOMY = 256_000_000
-"""Bytes: more than any command needs."""
-
 
 class NoMountError(Skipped):
     """This user may not mount a file system; a test that raises it is skipped."""
@@ -20,7 +17,7 @@ class NoMountError(Skipped):
 
 
 @contextmanager
-def small_disk(place: Path, room: int = ROOMY) -> Iterator[Path]:
+def small_disk(place: Path, room: int) -> Iterator[Path]:
     """A file system in memory, of so many bytes.
 
     Raises:

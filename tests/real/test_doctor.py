@@ -29,7 +29,7 @@ def good(tmp_path_factory: pytest.TempPathFactory) -> Shelf:
 
 @pytest.fixture
 def shelf(good: Shelf, tmp_path: Path) -> Shelf:
-    return good.copied(tmp_path)
+    return good.cloned(tmp_path)
 
 
 def examined(shelf: Shelf, *, repair: bool = False) -> CheckUp:
