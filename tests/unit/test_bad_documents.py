@@ -13,6 +13,8 @@ pytestmark = pytest.mark.timeout(15)
 BAD = {
     "3,000 headings": ("".join(f"{'#' * (1 + n % 6)} h{n}\n\ntext\n" for n in range(3_000)), 3_001),
     "lists nested 10,000 deep in one line": ("- " * 10_000 + "x\n\n# After\n", 1),
+    "bullets in one another, with lines": ("- " * 3_000 + "end\n" + "  more\n" * 30, 1),
+    "numbers in one another, with lines": ("1. " * 3_000 + "end\n" + "  more\n" * 30, 1),
     "quotes nested 200,000 deep": (">" * 200_000 + " x\n\n# After\n", 2),
     "lines that continue deep quotes": (">" * 200 + " x\n" + "a\n" * 600 + "\n# After\n", 2),
     "10,000 open brackets": ("[" * 10_000 + "\n\n# After\n", 2),

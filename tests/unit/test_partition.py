@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from pageindex.blocks import read_blocks, read_markdown
+from pageindex.blocks import read_markdown
 from pageindex.document import parse_document
 from pageindex.formats import with_lf
 from pageindex.front_matter import read_front_matter
@@ -43,14 +43,3 @@ def full_headings(text: str) -> list[tuple[int, int]]:
     tokens = FULL_PARSER.parse(body)
     headings = [token for token in tokens if token.type == "heading_open" and not token.level]
     return [(int(token.tag[1]), (token.map or [0])[0] + 1) for token in headings]
-
-
-def test_a_list_is_one_block_until_another_sign_begins_another() -> None:
-    blocks = read_blocks("text\n\n- a\n- b\n- c\nlazy\n\nafter\n- d\n* e\n")
-    assert [(block.kind.value, block.first, block.last) for block in blocks] == [
-        ("paragraph", 1, 1),
-        ("list", 3, 6),
-        ("paragraph", 8, 8),
-        ("list", 9, 9),
-        ("list", 10, 10),
-    ]

@@ -14,19 +14,7 @@ class Answer(BaseModel):
     intent: Literal["why", "how"] = "why"
 
 
-GOOD = '{"queries": ["a", "b"]}'
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        GOOD, f"\n  {GOOD}\n\n\n   ", f"```json\n{GOOD}\n```", f"```\n{GOOD}\n```\nI hope that helps!",
-        f"Here is the JSON: {GOOD}", f"As {{asked}}: {GOOD} and {{more}}",
-        f'<think>Perhaps {{"queries": ["no"]}}?</think>{GOOD}', f"<THINK>\none\n</THINK>\n<think>two</think>\n{GOOD}",
-        f'Let me see: {{"queries": ["no"]}}\n</think>\n\n{GOOD}', f"{GOOD}<think>was that right?",
-        '{"queries": ["a", "b"], "more": {"x": [1, 2, {}]}}',
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("text", read_table("models", "What models put around an object"))
 def test_the_object_is_found_in_what_models_put_around_it(text: str) -> None:
     assert read_answer(text, Answer).queries == ("a", "b")
 
