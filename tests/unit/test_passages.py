@@ -3,32 +3,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pageindex.node import Span
-from retriever.searching.citations import Anchor, find_anchor
+from retriever.searching.citations import find_anchor
 from retriever.searching.passage import FAR, Asked, ScoredUnits, find_passage, prefer_answers, score_node
 from retriever.searching.question_kind import read_kind
 from retriever.types import Reading
 from tests.sections import make_node
 from tests.tables import read_table
-
-PAGE = "# Mail\n\nLetters.\n\n## Stamps\n\nA stamp pays.\n\n## Parcels\n\nA parcel is weighed.\n"
-STAMPS = (Span(5, 8), "## Stamps\n\nA stamp pays.\n\n")
-
-
-@pytest.mark.parametrize(
-    ("now", "section", "expected"),
-    [
-        (PAGE, STAMPS, Anchor(Span(5, 8), "exact")),
-        ("Before.\n\n" + PAGE, STAMPS, Anchor(Span(7, 10), "moved")),
-        (PAGE.replace("A stamp pays", "Nothing pays"), STAMPS, Anchor(Span(5, 8), "stale")),
-        ("Before.\n" + PAGE + "\n" + PAGE, STAMPS, Anchor(Span(5, 8), "stale")),
-        (PAGE + "\n" + PAGE, STAMPS, Anchor(Span(5, 8), "exact")),
-        ("x## Stamps\n\nA stamp pays.\n\n", STAMPS, Anchor(Span(5, 8), "stale")),
-    ],
-    ids=["as it was", "lines above", "other words", "twice, and moved", "twice, and in place", "half a line"],
-)  # fmt: skip
-def test_where_a_section_is(now: str, section: tuple[Span, str], expected: Anchor) -> None:
-    assert find_anchor(*section, now) == expected
-
 
 LINES = st.lists(st.sampled_from(["", "a", "b", "# a", "a b"]), min_size=1, max_size=8)
 

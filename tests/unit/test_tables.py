@@ -10,6 +10,7 @@ from pageindex.blocks import read_blocks
 from pageindex.dialects import get_dialect
 from pageindex.formats import decode
 from pageindex.front_matter import read_front_matter
+from pageindex.node import Span
 from pageindex.summary import extractive_summary, link_density
 from pageindex.units import read_units
 from retriever.answering.claims import find_conflict
@@ -21,6 +22,7 @@ from retriever.lexical.languages import detect_language
 from retriever.lexical.names import list_names, spell_name
 from retriever.lexical.properties import find_days, tokenize_properties
 from retriever.lexical.tokens import tokenize
+from retriever.searching.citations import find_anchor
 from retriever.searching.confidence import assess
 from retriever.searching.hits import find_question_words
 from retriever.searching.passage import Asked, find_passage, prefer_answers, score_node
@@ -72,6 +74,11 @@ def read_section(text: str, question: str) -> tuple[str, str]:
     return str(found.span), found.sentence
 
 
+def find_lines(text: str, now: str) -> str:
+    found = find_anchor(Span(5, 8), text, now)
+    return f"{found.span} {found.state}"
+
+
 TABLES: dict[str, dict[str, Callable[..., object]]] = {
     "claims": {"What sentences say otherwise": compare_sentences},
     "command_lines": {
@@ -101,6 +108,7 @@ TABLES: dict[str, dict[str, Callable[..., object]]] = {
         "The lines that answer": read_section,
         "The share of links": lambda text: round(link_density(make_node(text).units), 4),
         "The term that is explained": lambda text: list(read_units(read_blocks(text)))[-1].term,
+        "Where the lines 5-8 of a section are now": find_lines,
     },
     "words": {
         "A date of front matter, in seconds": lambda date: read_front_matter(f"---\ndate: {date}\n---\n").dated,
