@@ -9,6 +9,9 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from itertools import compress
 
+import numpy as np
+import numpy.typing as npt
+
 from retriever.display.phrases import pluralize
 from retriever.embedding.encoder import checked_rows
 from retriever.errors import EncoderError
@@ -20,7 +23,7 @@ from retriever.searching.queries import EncodedQueries
 from retriever.searching.question_words import cut_words, read_form
 from retriever.text import cut
 from retriever.trace import Recorder
-from retriever.types import StageName
+from retriever.types import FloatMatrix, StageName
 
 MAX_ENTITIES = 5
 MAX_TEXT_CHARS = 420  # of a text that is searched with: three or four sentences, as a section has them
@@ -172,11 +175,20 @@ def drop_unrelated(
             if encoded is not None:
                 # The cosines of the question with questions on everything else have the mean 0 and the standard
                 # deviation 1, so that one limit holds for every model.
-                encoder, vector = encoded.encoder, encoded.vectors[0]
-                background = load_unrelated(view.connection, encoder) @ vector
+                encoder, unrelated = encoded.encoder, load_unrelated(view.connection, encoded.encoder)
                 rows = checked_rows(encoder.encode_queries(compared), len(compared), encoder.dimension)
-                scores = (rows @ vector - background.mean()) / (background.std() or 1.0)
-                related = [bool(score > MIN_Z_SCORE) for score in scores]
+
+                def find_near(topic: FloatMatrix) -> npt.NDArray[np.bool_]:
+                    background = unrelated @ topic
+                    near: npt.NDArray[np.bool_] = rows @ topic > background.mean() + MIN_Z_SCORE * background.std()
+                    return near
+
+                topic = question.semantic_weight * encoded.vectors[0]
+                is_passage = np.array([query.is_hypothetical for query in others])
+                passages = is_passage & find_near(topic)
+                # What a rewording adds is often said by the passages, and far from the words of the question.
+                topic = topic + passages * [query.semantic_weight for query in others] @ rows
+                related = (passages | find_near(topic) & ~is_passage).tolist()
         except EncoderError as error:
             recorder.degrade(StageName.EXPAND, error)
         kept = list(compress(others, related))

@@ -97,6 +97,15 @@ def test_a_rewording_adds_something_about_the_question(shelf: Shelf, rewording: 
     assert [item.reason for item in report_of(answer).dropped] == [reason]
 
 
+@pytest.mark.parametrize("passages", [(), tuple(HELPFUL["hyde"])])
+def test_what_a_rewording_adds_may_be_about_the_passages(shelf: Shelf, passages: tuple[str, ...]) -> None:
+    rewording = "who pays when a stamp is glued on a letter?"
+    with shelf.open(**NEVER_REFRESH) as retriever:
+        answer = retriever.search(AskRequest(QUESTION, expansion=Expansion((rewording,), passages)))
+    assert report_of(answer).passages == passages
+    assert bool(report_of(answer).rewordings) == bool(passages)
+
+
 def test_the_gate_spares_the_call(shelf: Shelf, ollama: ScriptedServer) -> None:
     answer = asked_of(shelf, ollama, "stamp for a letter", hyde="auto")
     assert ollama.asked == []
