@@ -10,7 +10,6 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from math import log, log1p
 from pathlib import Path
@@ -37,8 +36,7 @@ FloatArray = npt.NDArray[np.float64]
 SHARE_APART = 0.25  # of the nodes in other languages, from which a question may be in one that no word of it says
 
 
-@dataclass(frozen=True, slots=True)
-class QuestionTerm:
+class QuestionTerm(NamedTuple):
     """A word of the question, as the documents have it."""
 
     documents: int  # how many nodes hold it; 0 for a word that no document has

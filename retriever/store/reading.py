@@ -38,8 +38,7 @@ class StoredDocument(NamedTuple):  # as `SourceFile`, which it is compared with
     inode: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class StoredNode:
+class StoredNode(NamedTuple):
     key: int
     document_key: int
     parent_id: str | None  # none for the file's own node
@@ -60,8 +59,7 @@ class OutlineNode(NamedTuple):
     holder_id: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class StoredChunk:
+class StoredChunk(NamedTuple):
     """A chunk and the node that it was cut from."""
 
     key: int
