@@ -6,14 +6,7 @@ import sys
 
 import pytest
 
-from retriever.errors import (
-    DocumentsError,
-    IndexLockedError,
-    NoIndexError,
-    ProfileError,
-    QuestionError,
-    name_program,
-)
+from retriever.errors import DocumentsError, IndexLockedError, NoIndexError, ProfileError, QuestionError, name_program
 from tests.answers import HIT, answer, hit
 from tests.program import Cli
 from tests.sample_library import Sample

@@ -6,22 +6,13 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
-from retriever.expansion.prompt import (
-    MOST_TEXTS,
-    TextPlan,
-    WrittenExpansion,
-    build_expansion_task,
-    plan_expansion,
-)
-from retriever.expansion.screening import (
-    screen,
-)
+from retriever.expansion.prompt import MOST_TEXTS, TextPlan, WrittenExpansion, build_expansion_task, plan_expansion
+from retriever.expansion.screening import screen
 from retriever.lexical.tokens import tokenize
 from retriever.query import Dropped, Expansion, Query
 from retriever.searching.queries import average_vectors, weigh_queries, weigh_words
 from retriever.served.task import Speed
 from retriever.settings.schema import Profile
-from tests.tables import read_table
 
 QUESTION = "how do I send an email after the response?"
 SETTINGS = Profile()
@@ -45,22 +36,6 @@ def test_what_a_model_leaves_out_or_adds_is_no_failure() -> None:
     assert WrittenExpansion.model_validate({}).expansion() == Expansion()
     with pytest.raises(ValidationError):
         WrittenExpansion.model_validate([1])
-
-
-@pytest.mark.parametrize(
-    ("text", "kept", "reason"),
-    [
-        (PASSAGE, PASSAGE, ""),
-        (f"{PASSAGE}{' word' * 200}", f"{PASSAGE}{' word' * 67}…", ""),
-        (QUESTION.upper(), "", "it repeats the question or another text"),
-        *read_table("questions", "Texts that no search should follow"),
-    ],
-)
-def test_texts_that_no_search_should_follow_are_dropped_and_long_ones_cut(text: str, kept: str, reason: str) -> None:
-    names = ["try_recv()"] if "channel" in text else []
-    usable, dropped = screen(QUESTION, Expansion(passages=(text,)), names)
-    assert [item.reason for item in dropped] == ([reason] if reason else [])
-    assert usable.passages == ((kept,) if kept else ())
 
 
 def test_a_text_comes_once() -> None:

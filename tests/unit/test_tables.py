@@ -17,11 +17,12 @@ from retriever.answering.claims import find_conflict
 from retriever.display.phrases import find_highlights, make_editor_link
 from retriever.embedding.encoder import served_prefixes
 from retriever.expansion.follow_up import is_follow_up
-from retriever.expansion.screening import find_exact_names, reason_too_short
+from retriever.expansion.screening import find_exact_names, reason_too_short, screen
 from retriever.lexical.languages import detect_language
 from retriever.lexical.names import list_names, spell_name
 from retriever.lexical.properties import find_days, tokenize_properties
 from retriever.lexical.tokens import tokenize
+from retriever.query import Expansion
 from retriever.searching.citations import find_anchor
 from retriever.searching.confidence import assess
 from retriever.searching.hits import find_question_words
@@ -52,6 +53,11 @@ def give_verdict(
     coverage: float, known: float, together: float, form: QuestionForm, margin: float, agreement: float, abroad: str
 ) -> str:
     return assess(Signals(coverage, known, together, form, margin, agreement, abroad=abroad == "yes")).verdict
+
+
+def screen_passage(question: str, text: str, name: str) -> tuple[str, str]:
+    usable, dropped = screen(question, Expansion(passages=(text,)), name.split())
+    return "".join(usable.passages), "".join(item.reason for item in dropped)
 
 
 def mark_words(text: str, stems: str) -> str:
@@ -91,6 +97,7 @@ TABLES: dict[str, dict[str, Callable[..., object]]] = {
         "What a heading is called besides": lambda title: ", ".join(sorted(list_names(title) - {title})),
     },
     "questions": {
+        "Texts that no search should follow": screen_passage,
         "Verdicts": give_verdict,
         "What a follow-up asks for": lambda before, question: read_kind(question, before).value,
         "What a question asks for": lambda question: read_kind(question).value,
