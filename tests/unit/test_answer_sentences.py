@@ -41,33 +41,26 @@ def check(text: str, quote: str, number: int = 1, question: str = "") -> CitedSe
     return check_sentence(text, number, quote, BLOCKS, question)
 
 
-@pytest.mark.parametrize(("text", "quote", "lines"), read_table("claims", "Holds"))
-def test_a_sentence_that_holds(text: str, quote: str, lines: str) -> None:
-    found = check(text, quote)
+@pytest.mark.parametrize(("text", "quote", "question", "lines"), read_table("claims", "Holds"))
+def test_a_sentence_that_holds(text: str, quote: str, question: str, lines: str) -> None:
+    found = check(text, quote, 1, question)
     assert isinstance(found, CitedSentence), found
     assert found.citation == f"mail.md:{lines}"
     assert (found.folder, found.node_id) == ("/docs", "mail.md#stamps")
     assert "[1]" not in found.text
 
 
-TOO_LONG = ("stamp " * 100, "A stamp pays for", 1, "it has 599 characters")
+TOO_LONG = ("stamp " * 100, "A stamp pays for", 1, "", "it has 599 characters")
 
 
-@pytest.mark.parametrize(("text", "quote", "number", "reason"), [*read_table("claims", "Does not hold"), TOO_LONG])
-def test_a_sentence_that_does_not_hold(text: str, quote: str, number: int, reason: str) -> None:
-    found = check(text, quote, number)
+NOT_HELD = [*read_table("claims", "Does not hold"), TOO_LONG]
+
+
+@pytest.mark.parametrize(("text", "quote", "number", "question", "reason"), NOT_HELD)
+def test_a_sentence_that_does_not_hold(text: str, quote: str, number: int, question: str, reason: str) -> None:
+    found = check(text, quote, number, question)
     assert isinstance(found, DroppedSentence)
     assert found.reason == reason
-
-
-def test_words_of_the_question_may_stand_in_a_sentence_but_not_its_numbers_and_names() -> None:
-    quote = "A stamp pays for the journey"
-    assert isinstance(check("A stamp pays for the journey of postcards.", quote), DroppedSentence)
-    assert isinstance(
-        check("A stamp pays for the journey of postcards.", quote, 1, "who sends postcards?"), CitedSentence
-    )
-    assert isinstance(check("A stamp of 99 pays the journey.", quote, 1, "what does 99 pay?"), DroppedSentence)
-    assert isinstance(check("A stamp of Ann pays the journey.", quote, 1, "what does Ann pay?"), DroppedSentence)
 
 
 DOUGH = """\
@@ -88,12 +81,6 @@ def test_a_sentence_that_quotes_code_is_dropped() -> None:
     found = check_sentence("The speed is slow and steady.", 1, "speed: slow and steady", [piece(DOUGH)])
     assert isinstance(found, DroppedSentence)
     assert found.reason == "it quotes code"
-
-
-def test_a_sentence_on_something_else_than_the_question_is_dropped() -> None:
-    found = check("Bread rises over night.", "Bread rises over night", 2, "what pays for a letter?")
-    assert isinstance(found, DroppedSentence)
-    assert found.reason == "it is about something else than the question"
 
 
 def test_a_text_without_spaces_between_words() -> None:
