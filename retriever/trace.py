@@ -86,13 +86,19 @@ def milliseconds_since(begun: float) -> float:
 
 
 class NoProgress:
-    """A progress reporter that does nothing."""
+    """A progress reporter that shows nothing, and remembers how far it has come."""
+
+    stage = unit = ""
+    total = done = 0
 
     def start(self, stage: str, total: int, unit: str) -> None:
-        """Do nothing when a stage begins."""
+        """Remember the stage that begins."""
+        self.stage, self.total, self.unit, self.done = stage, total, unit, 0
 
     def advance(self, stage: str, done: int) -> None:
-        """Do nothing when units are done."""
+        """Remember how much is done."""
+        self.done = done
 
     def finish(self, stage: str) -> None:
-        """Do nothing when it is over."""
+        """Remember that all is done."""
+        self.done = self.total

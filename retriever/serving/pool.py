@@ -30,6 +30,7 @@ from retriever.settings.layers import DEFAULT_PROFILE, load_profile, profile_nam
 from retriever.settings.schema import Profile, merge
 from retriever.store.database import read_transaction
 from retriever.store.files import Closing, absolute
+from retriever.trace import NoProgress
 from retriever.upkeep.probe import probe_once
 
 log = logging.getLogger(__name__)
@@ -200,23 +201,15 @@ class _StoppedError(Exception):
     """The server ends."""
 
 
-class LastProgress:
-    """A Progress that remembers how far indexing has come, and ends it where the server ends."""
+class LastProgress(NoProgress):
+    """A Progress that says how far indexing has come, and ends it where the server ends."""
 
-    def __init__(self) -> None:
-        self.stage, self.total, self.unit, self.done = "", 0, "", 0
-        self.is_stopped = False
-
-    def start(self, stage: str, total: int, unit: str) -> None:
-        self.stage, self.total, self.unit, self.done = stage, total, unit, 0
+    is_stopped = False
 
     def advance(self, stage: str, done: int) -> None:
-        self.done = done
+        super().advance(stage, done)
         if self.is_stopped:
             raise _StoppedError
-
-    def finish(self, stage: str) -> None:
-        self.done = self.total
 
     def __str__(self) -> str:
         """Return ` (embedding 1,200 of 3,400 texts)`; empty before the first stage."""
