@@ -2,10 +2,9 @@
 
 __init__.py    the store
 connection.py  addresses, statements that are written for SQLite in PostgreSQL's words, sessions, errors
-view.py        one state, as searches see it; words.py: BM25 and spellings, where a folder has the files of a snapshot
-workers.py     processes that embed what others have indexed, beside one another
+state.py       one state, as searches see it: BM25 and spellings, where a folder has the files of a snapshot
 tables.py      what the owner does: make the tables (tables.sql, hnsw.sql, citus.sql), and grant rights
-command.py     `postgres init|grant|worker`
+command.py     `postgres init|grant|worker`; workers embed what others have indexed, beside one another
 """
 
 from collections.abc import Iterator

@@ -11,7 +11,7 @@ from retriever import api
 from retriever.errors import StorageError, UsageError
 from retriever.indexing.update import embed_texts
 from retriever.looking.indexes import index_request
-from retriever.postgres import workers
+from retriever.postgres import command
 from tests.postgres import Server, count_rows, execute
 from tests.program import PROJECT, Cli, wait_for
 from tests.real.served import SOME_OF_THE_LARDER as SOME
@@ -20,8 +20,8 @@ from tests.shelf import write_pages
 QUESTIONS = ("how long is a snapshot kept?", "restore one file", "what does page 7 say of number7?")
 MANY = 100  # texts: more than two workers hold at once
 SMALL_BATCHES = (  # the program, but that a worker takes 32 texts at once, in place of 256
-    "import sys; from hybrid_retrieve import main; from retriever.postgres import workers;"
-    "workers.BATCH = 'CAST(place / 32 AS integer)'; sys.exit(main(sys.argv[1:]))"
+    "import sys; from hybrid_retrieve import main; from retriever.postgres import command;"
+    "command.BATCH = 'CAST(place / 32 AS integer)'; sys.exit(main(sys.argv[1:]))"
 )
 
 
@@ -37,7 +37,7 @@ def write_numbers(folder: Path, numbers: Sequence[int]) -> Path:
 
 
 def work(address: str) -> int:
-    return sum(workers.work(index_request((), address, "balanced", None), once=True))
+    return sum(command.work(index_request((), address, "balanced", None), once=True))
 
 
 def start_worker(address: str) -> subprocess.Popen[str]:
@@ -49,11 +49,11 @@ def meanwhile(monkeypatch: pytest.MonkeyPatch, act: Callable[[], object]) -> Non
     """Do something once, while a worker has texts in hand."""
 
     def embed_first(*given: object) -> None:
-        monkeypatch.setattr(workers, "embed_texts", embed_texts)
+        monkeypatch.setattr(command, "embed_texts", embed_texts)
         act()
         embed_texts(*given)  # type: ignore[arg-type]  # passed on
 
-    monkeypatch.setattr(workers, "embed_texts", embed_first)
+    monkeypatch.setattr(command, "embed_texts", embed_first)
 
 
 @pytest.mark.timeout(300)
@@ -100,10 +100,10 @@ def compare(cli: Cli, places: Sequence[str | Path], questions: Sequence[str]) ->
 
 
 def test_two_workers_never_embed_the_same_text(postgres: str, docs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(workers, "BATCH", "CAST(place / 2 AS integer)")
+    monkeypatch.setattr(command, "BATCH", "CAST(place / 2 AS integer)")
     api.index_folders([docs], postgres, enqueue=True)
     others: list[int] = []
-    meanwhile(monkeypatch, lambda: others.append(next(workers.work(request, once=True))))
+    meanwhile(monkeypatch, lambda: others.append(next(command.work(request, once=True))))
     request = index_request((), postgres, "balanced", None)
     assert (work(postgres) + others[0], others[0] > 0) == (6, True)
 
@@ -140,7 +140,7 @@ def test_what_is_forgotten_or_indexed_meanwhile_gets_no_vector_of_a_worker(
 
 def test_another_model_ends_a_worker(postgres: str, docs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     api.index_folders([docs], postgres, enqueue=True)
-    monkeypatch.setattr(workers, "open_encoder", lambda *_: None)
+    monkeypatch.setattr(command, "open_encoder", lambda *_: None)
     with pytest.raises(UsageError, match="start again"):
         work(postgres)
 
