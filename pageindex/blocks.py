@@ -129,7 +129,7 @@ class Block:
             pending.extend(reversed(block.blocks))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Markdown:
     """A document, read."""
 

@@ -105,7 +105,7 @@ class IgnorePatternError(CorpusError):
     """A pattern of the caller is no gitignore pattern."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class CorpusOptions:
     """Which files of a folder are documents."""
 
@@ -149,7 +149,7 @@ class Listing:
     skipped: tuple[Skipped, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class DocumentText:
     """The text of one document."""
 
@@ -169,7 +169,7 @@ VAULT_SETTINGS = ".obsidian/app.json"
 MAX_IGNORE_BYTES = 65_536  # of one file: up to 64 of them are kept, parsed
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class IgnoreRules:
     """The rules that hold in one folder. Paths are relative to the top: the repository's folder, else the root."""
 
@@ -220,7 +220,7 @@ def _compile(patterns: Iterable[str]) -> "GitIgnoreSpec":
 # A folder, and its files.
 
 
-@dataclass(slots=True)
+@dataclass
 class _Walk:
     root: str
     options: CorpusOptions

@@ -35,7 +35,7 @@ LEVELS_ABOVE = 3  # folders above an indexed one in which a marker counts: `site
 Plugin = Callable[[MarkdownIt], None]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Dialect:
     """The Markdown of one program: its additions to CommonMark."""
 

@@ -39,7 +39,7 @@ class Placed:
     """The node that contains it; None for the file's own node, which belongs to a folder."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Document:
     """A parsed document."""
 

@@ -20,7 +20,7 @@ MAX_DOTS = 100  # in one line of TOML: a key of 30,000 dotted parts takes tomlli
 _NULLS = ("~", "null")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class FrontMatter:
     """The metadata of a document, before its text."""
 

@@ -83,7 +83,7 @@ class Broken(Enum):
     NO_ANCHOR = "no such heading"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class LinkTargets:
     """All that a link in one indexed folder can lead to."""
 

@@ -37,7 +37,7 @@ MAX_NAMED = 20  # mistakes that are named one by one
 Text = Annotated[str, StringConstraints(pattern=r"\S")]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Gold:
     """Lines that answer a question, each on its own; 1-based, inclusive."""
 
@@ -55,7 +55,7 @@ class Gold:
         return Span(self.start_line, self.end_line)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Question:
     """A line of a file of questions; the keys of its JSON are the fields."""
 
@@ -70,7 +70,7 @@ class Question:
         return bool(self.gold)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class QuestionSet:
     """The questions of a file."""
 
@@ -184,7 +184,7 @@ EQUAL = 1e-12  # sums of the same numbers in another order differ by less
 FloatArray = npt.NDArray[np.float64]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Estimate:
     """A mean, and how sure it is."""
 
@@ -194,7 +194,7 @@ class Estimate:
     questions: int  # how many there were, at least 1
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class MeanDifference:
     """A measure of one system against another's, question by question."""
 
@@ -259,7 +259,7 @@ COMPARED = HEADLINES[:3]  # by these, systems are compared with one another
 PerQuestion: TypeAlias = Mapping[str, Values]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class System:
     """A profile, with settings over it, under a name."""
 
@@ -268,7 +268,7 @@ class System:
     settings: Mapping[str, Any] = field(default_factory=dict)  # nested, as in a profile file
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class EvaluationInput:
     """The documents and what is asked of them."""
 
@@ -279,7 +279,7 @@ class EvaluationInput:
     expansions: Mapping[str, Expansion] = field(default_factory=dict)  # by question id; empty: nothing is expanded
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Outcome:
     """The answer of a system to one question."""
 
@@ -290,7 +290,7 @@ class Outcome:
     failures: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Run:
     """The answers of a system to all questions."""
 
@@ -327,7 +327,7 @@ def ask_all(system: System, asked: EvaluationInput, progress: Progress | None = 
 # The runs of some systems become one table.
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class SystemSummary:
     """The measures of a run."""
 
@@ -345,7 +345,7 @@ class SystemSummary:
     false_abstention: float | None  # the same of the answerable ones, where it is wrong
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Comparison:
     """Two systems by one measure, over the questions that both answered without a failure."""
 
@@ -355,7 +355,7 @@ class Comparison:
     difference: MeanDifference
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Summary:
     """The measures of some systems, and how these compare."""
 

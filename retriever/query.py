@@ -14,7 +14,7 @@ FILTERS = {"in:": "folders", "-in:": "not_folders", "tag:": "tags", "-tag:": "no
            "since:": "since", "until:": "until", "where:": "where"}  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Scope:
     """Which sections a question may find: those that meet every given field. docs/guide/scope.md has the forms."""
 
@@ -71,7 +71,7 @@ def _quoted(value: str) -> str:
     return f'"{value}"' if any(sign.isspace() for sign in value) else value
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class SearchedScope:
     """The part of an index that one question was searched in."""
 
@@ -84,7 +84,7 @@ class SearchedScope:
     documents: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Expansion:
     """Other texts to search with, which a language model wrote without seeing the documents."""
 
@@ -99,7 +99,7 @@ class Expansion:
         yield from (("passage", text) for text in self.passages)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class AskRequest:
     """A question, and what goes with it."""
 
@@ -125,7 +125,7 @@ class AskRequest:
         return asked if isinstance(asked, AskRequest) else cls(asked)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class FollowUp:
     """How a question was understood that follows others."""
 
@@ -137,7 +137,7 @@ class FollowUp:
     """The question that these are from."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Correction:
     """A word of a question that was searched for in another spelling."""
 
@@ -147,7 +147,7 @@ class Correction:
     """As the documents write it, in lower case."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Query:
     """One text of a search, and its weight in both kinds of search."""
 
@@ -163,7 +163,7 @@ class Query:
         return self.kind == "passage"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Dropped:
     """A text of an expansion that was not searched with."""
 
@@ -172,7 +172,7 @@ class Dropped:
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ExpansionReport:
     """The expansion of one question, as it was done."""
 

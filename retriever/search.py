@@ -25,7 +25,7 @@ from retriever.types import Candidate, Hit, Ranking, Signals, Source, StageName
 NEAREST, MOSTLY = 3, 0.5  # sections, and the share of their text that is not English
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Found:
     """The result of one search, and where it looked."""
 

@@ -9,7 +9,7 @@ from retriever.query import ExpansionReport
 from retriever.types import Degradation, Ranking, Signals, Stage, StageName, Trace
 
 
-@dataclass(slots=True)
+@dataclass
 class Note:
     """The note of a stage on itself."""
 
@@ -22,7 +22,7 @@ class Note:
         self.skipped = True
 
 
-@dataclass(slots=True)
+@dataclass
 class Recorder:
     """Collects the stages of one search, and what of it was skipped or failed."""
 
@@ -62,7 +62,7 @@ class Recorder:
 # How long a run took, as its user waited.
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Spent:
     """Milliseconds of one question, by the clock."""
 

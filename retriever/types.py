@@ -87,7 +87,7 @@ class Ranked(NamedTuple):  # which takes a third of a dataclass's time to make: 
     """A further remark of the source, in a few words."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Ranking:
     """The nodes that one source found: each once, best first, ties by node id."""
 
@@ -153,7 +153,7 @@ class Candidate(NamedTuple):
 CitationState: TypeAlias = Literal["exact", "moved", "stale", "gone", "unchecked"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Cited:
     """Lines of a file, ready to be cited."""
 
@@ -185,7 +185,7 @@ class Cited:
         return f"{self.cited_as or self.file}:{self.cited_lines}"
 
 
-@dataclass(frozen=True, slots=True, repr=False)
+@dataclass(frozen=True, repr=False)
 class Hit(Cited):
     """A section that answers."""
 
@@ -233,7 +233,7 @@ class Hit(Cited):
         return f"<Hit {self.rank}: {self.citation} {self.title!r}>"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class SimilarSection(Cited):
     """A section that is near in meaning to another one."""
 
@@ -248,7 +248,7 @@ class SimilarSection(Cited):
     """The cosine of the means of both sections' chunk vectors: about 0 for unrelated ones, 1 for equal ones."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class SimilarSections:
     """The sections near in meaning to a section or file."""
 
@@ -261,7 +261,7 @@ class SimilarSections:
     """Nearest first; empty where there is nothing else."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class IndexState:
     """The index that was searched, and how fresh it is."""
 
@@ -313,7 +313,7 @@ class StageName(StrEnum):
     ANSWER = "answer"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Stage:
     """One step of a search, timed."""
 
@@ -325,7 +325,7 @@ class Stage:
     """Whether it was switched off, or had nothing to do."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Degradation:
     """A part of a search that did less than it should."""
 
@@ -347,7 +347,7 @@ Verdict: TypeAlias = Literal["answered", "weak", "none"]
 QuestionForm: TypeAlias = Literal["question", "function_words", "words", "unspaced", "numbers"]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Signals:
     """The signs of an answer, before they are weighed; see `confidence`."""
 
@@ -373,7 +373,7 @@ class Signals:
     """Whether the question is the name of a section, or the path of its file, and nothing else."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Trace:
     """How an answer was made."""
 
@@ -387,7 +387,7 @@ class Trace:
     """The candidates after the reranking, best first, by node id: the hits and those behind them."""
 
 
-@dataclass(frozen=True, slots=True, repr=False)
+@dataclass(frozen=True, repr=False)
 class Answer:
     """The sections found for a question, and how sure, fresh and complete that is."""
 
@@ -419,7 +419,7 @@ class Answer:
         return f"<Answer to {self.question!r}: {self.verdict}, {len(self.hits)} hits>"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class CitedSentence(Cited):
     """A sentence of a short answer, and the lines that it rests on: the paragraph, item or row that holds the quote."""
 
@@ -429,7 +429,7 @@ class CitedSentence(Cited):
     """The words of the lines that it rests on; of a sentence that is quoted itself, the same."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class DroppedSentence:
     """A sentence of a model that is no part of the answer."""
 
@@ -438,7 +438,7 @@ class DroppedSentence:
     """The fault of it, in a few words."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ShortAnswer:
     """A few sentences that answer a question, each with its lines, and the sections as ever."""
 

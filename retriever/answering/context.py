@@ -40,7 +40,7 @@ CHUNKS_SHARE = 0.5
 TokenCount = Callable[[str], int]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Piece(Cited):
     """Lines of a section: all of them, or as many as a context quotes; where no file holds them, as indexed."""
 
@@ -86,7 +86,7 @@ class Piece(Cited):
         return replace(self, span=span, text=text, cut_from=None if span == self.span else self.span)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Context:
     """Sections for a prompt, within a budget."""
 
@@ -97,7 +97,7 @@ class Context:
     max_tokens: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class AnswerInContext:
     """An answer, and its sections for a prompt."""
 
@@ -193,7 +193,7 @@ def build_context(sections: Sequence[Piece], verdict: Verdict, max_tokens: int, 
     return Context(list_pieces(page.taken), tuple(left_out), markdown, count(markdown), max_tokens)
 
 
-@dataclass(slots=True)
+@dataclass
 class _Page:
     """The lines of sections that were taken so far."""
 

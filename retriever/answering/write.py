@@ -70,7 +70,7 @@ class WrittenAnswer(BaseModel):
     sentences: list[WrittenSentence] = Field(json_schema_extra={"maxItems": PLANS[0][0]})
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class AnswerPlan:
     """The plan for what the model can do in its time."""
 
@@ -124,7 +124,7 @@ def build_answer_task(
     return task, pieces[: len(lines) - 1]
 
 
-@dataclass(slots=True)
+@dataclass
 class AnswerWriter:
     """Writes one short answer: `prepare` before the search, which gets room for what the model can read; `write`."""
 

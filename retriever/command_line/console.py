@@ -74,7 +74,7 @@ def shorten_citation(place: "Cited") -> str:
 # Notes and progress.
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Console:
     """Standard error, as loud as -q and -v say."""
 

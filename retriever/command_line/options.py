@@ -107,7 +107,7 @@ def scope(function: Callable[..., ExitCode]) -> Callable[..., ExitCode]:
 # Which index a command opens.
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Opening:
     """Which retriever a command opens: the first arguments of `open_retriever` and its kind."""
 

@@ -97,7 +97,7 @@ def format_json(content: dict[str, Any]) -> str:
 # An answer: itself on standard output, and on standard error what to know about it.
 
 
-@dataclass(slots=True)
+@dataclass
 class Printer:
     """Prints the answers to one question, which has two while the first index of its documents is made."""
 

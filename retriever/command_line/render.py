@@ -48,7 +48,7 @@ class PipeConsole(Console):
         raise BrokenPipeError
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Page:
     """A page of output: wrapped and coloured on a terminal, one line for each item elsewhere."""
 

@@ -55,7 +55,7 @@ _EXAMPLE: Mapping[str, object] = {  # for `how long does bread keep in the freez
 }
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class TextPlan:
     """How many texts a model is asked for, and how many characters a passage has at most."""
 

@@ -35,7 +35,7 @@ UNTRUSTED = 0  # stands for a time that is too young
 _ODD_IN_PREFIX = re.compile(r"[:#\\]|[^\w\x20-\x7e]")  # a prefix is printed as it is, and ends at its colon
 
 
-@dataclass(slots=True)
+@dataclass
 class FolderChanges:
     """How the files of a folder differ from the documents in the index."""
 

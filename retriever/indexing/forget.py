@@ -18,7 +18,7 @@ from retriever.store.database import Connection, transaction
 from retriever.store.reading import StoredFolder
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ForgetReport:
     path: str  # the index's folder
     # As the index names it; `drafts/` for all below that folder, an absolute path for a whole indexed folder.
@@ -28,7 +28,7 @@ class ForgetReport:
     kept: str  # where else the text may be, which nothing here can reach; empty for an index in a folder
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Target:
     folder: StoredFolder
     path: str  # of a document, or of a folder with a slash at its end; empty for the indexed folder itself

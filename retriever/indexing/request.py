@@ -35,7 +35,7 @@ CONFIG_VERSION = 23
 WAIT_FOR_WRITER_S = 10.0
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class IndexRequest:
     store: Store
     docs: tuple[Path, ...]  # folders to index, absolute; those that the index holds already are looked at too
@@ -81,7 +81,7 @@ def locate_path(folders: Sequence[StoredFolder], path: str) -> Iterator[tuple[St
             yield folder, "" if inside == "." else inside
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class IndexReport:
     """The result of indexing."""
 
@@ -115,7 +115,7 @@ MAX_NAMED_BYTES = 10_000_000
 log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class FolderAccess:
     folders: frozenset[str]  # the folders that this user has named for it, absolute
     options: CorpusOptions  # which of their files are documents

@@ -30,7 +30,7 @@ from retriever.text import cut
 from retriever.types import CitationState, Cited, FloatMatrix, SimilarSection, SimilarSections
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Excerpt(Cited):
     """Lines of a document: a section as it was indexed, a file or lines of one as they are on the disk."""
 
@@ -125,7 +125,7 @@ def _cut(text: str, span: Span) -> str:
 # What a section stands beside: its parent, its children, its siblings, and the links from it and to it.
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class CitedNode:
     """A file or a section as it is cited now."""
 
@@ -134,7 +134,7 @@ class CitedNode:
     state: CitationState
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Relations:
     """A file or a section among its neighbours."""
 

@@ -49,7 +49,7 @@ LOOK_S = 1.0  # how long a folder without an index is looked through for documen
 log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ListedIndex:
     """An index of this user: in the data folder, or elsewhere with folders that this user named for it."""
 

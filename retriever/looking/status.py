@@ -27,7 +27,7 @@ from retriever.types import Degradation, IndexState, StageName
 BETWEEN_LOOKS_S = 1.0  # of a retriever that stays open, at the folders
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Freshness:
     """The result of a look at the folders."""
 
@@ -121,7 +121,7 @@ def describe_state(store: Store, view: View, freshness: Freshness, named: Collec
     )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Status:
     """The contents of an index, and how it stands to its folders."""
 
@@ -176,7 +176,7 @@ MAX_CHARS = 2000
 MAX_BOILERPLATE = 0.5  # of a document whose title says something: more is a list of links, or a log
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class FolderOverview:
     """A folder with documents."""
 
@@ -191,7 +191,7 @@ class FolderOverview:
     """The folders in it with the most documents, by name."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Overview:
     """The topics of an index."""
 

@@ -30,7 +30,7 @@ SHIFT = 0.5  # with 0 and 1 more near misses are answered, or fewer questions th
 UNRELATED_QUESTIONS = tuple(Path(__file__).with_name("unrelated.txt").read_text(encoding="utf-8").splitlines())
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Background:
     common: float  # the mean of all their cosines, as the encoder gives them: what all texts have in common
     best: float  # the median of their best, related as by `relate`; documents about one of the fields do not move it
@@ -51,7 +51,7 @@ class Background:
         return SHIFT * (nearness - self.common) / (1 - self.common)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Cosines:
     """Those of the questions with some chunks: of several folders they add up to a `Background`."""
 

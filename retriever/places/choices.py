@@ -20,7 +20,7 @@ MAX_CHOICES = 300  # of folders, and of tags, in a list to choose from
 _DAY = re.compile(r"(\d{4})(?:-(\d{1,2})(?:-(\d{1,2}))?)?")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Choices:
     """The folders, tags, days and fields that filters can name."""
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 NO_PROGRESS = NoProgress()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Difference:
     """The documents that went and came since the state before."""
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from retriever.lexical.spelling import Spellings
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Part:
     """The part of an index that a scope leaves."""
 

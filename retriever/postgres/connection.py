@@ -34,7 +34,7 @@ SCHEMA = "hybrid_retrieve"
 FORM = "postgresql://USER@HOST/DATABASE"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class DatabaseUrl:
     """`postgresql://user@host/database?schema=team`, otherwise as libpq reads it, without its password."""
 

@@ -47,7 +47,7 @@ LOAD_S = 60.0  # the longest wait, besides, for a model that is not loaded yet
 PROMPT_SHARE = 0.75  # of the context window: a longer prompt would be cut in silence if it were estimated wrongly
 
 
-@dataclass(slots=True)
+@dataclass
 class Reply:
     """The part of a stream that has come."""
 

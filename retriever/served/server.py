@@ -58,7 +58,7 @@ ERRORS: Mapping[str, type[RetrieverError]] = {"encoder": EncoderError, "rerank":
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ModelInfo:
     """A server's description of a model, without running it."""
 

@@ -25,7 +25,7 @@ Written = TypeVar("Written", bound=BaseModel)
 Record = TypeVar("Record")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Task(Generic[Written]):
     """One JSON object that a language model is to write."""
 
@@ -132,7 +132,7 @@ def size(text: str) -> int:
     return len(text.encode())
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Speed:
     """How fast a model is, and what it can do."""
 
@@ -156,7 +156,7 @@ class Speed:
 USUAL = Speed(150, 20)  # of a laptop without a graphics card and a model of 3 to 4 billion weights
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Measured:
     """The counts that a server gives for one answer; 0 where it does not say."""
 
@@ -174,7 +174,7 @@ class Measured:
         return replace(before, reads=reads or before.reads, writes=writes or before.writes)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Abilities:
     """The abilities that a model was seen to have; a stage without its own is left out unless it is asked for."""
 

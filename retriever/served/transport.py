@@ -64,7 +64,7 @@ class StrangeAnswerError(ServedError):
     """The answer is not one of the API that was asked."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Limits:
     """How long is waited for an answer, in all tries together."""
 

@@ -48,7 +48,7 @@ HEADERS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ServerAddress:
     """Where a server listens, and the token that it asks for."""
 

@@ -20,7 +20,7 @@ def setting(default: Any, help: str, *flags: str) -> Any:  # noqa: ANN401 - as d
     return field(default=default, metadata={"help": help, "other_flags": flags})
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Bounds:
     """The range of a number, which pydantic checks."""
 
@@ -49,7 +49,7 @@ APPROXIMATE: Final = ("chroma", "hnsw")
 """The kinds of search for vectors that look at a part of them."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class LlmSettings:
     """Which language model is asked, and for how long."""
 
@@ -71,7 +71,7 @@ class LlmSettings:
     )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class AnswerSettings:
     """The writer of the sentences of `answer`."""
 
@@ -81,7 +81,7 @@ class AnswerSettings:
     )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class RerankSettings:
     """The reranker, which puts the candidates into their last order."""
 
@@ -97,7 +97,7 @@ class RerankSettings:
 # What a user says about the encoder.
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class EncoderSettings:
     """Which model turns texts into vectors, and how it is reached."""
 
@@ -122,7 +122,7 @@ class EncoderSettings:
     )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class DocumentSettings:
     """Which files of a folder are documents."""
 
@@ -135,7 +135,7 @@ class DocumentSettings:
     )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Profile:
     """Every setting of one recall mode."""
 
@@ -197,7 +197,7 @@ class Profile:
     rerank: RerankSettings = field(default_factory=RerankSettings)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Setting:
     """One leaf of the profile."""
 

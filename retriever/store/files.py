@@ -208,7 +208,7 @@ def writer_lock(index: Path, wait_s: float) -> Iterator[None]:
         lock.release()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Manifest:
     """The contents of ChromaDB's folder, and the sizes of the files in its parts: written last, when it is whole.
 

@@ -13,7 +13,7 @@ from pageindex.units import Unit, UnitKind
 from retriever.store.database import Connection, Rows
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class StoredFolder:
     key: int
     path: str  # absolute
@@ -71,7 +71,7 @@ class StoredChunk(NamedTuple):
     text: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Counts:
     documents: int
     sections: int  # nodes with lines of their own
@@ -112,7 +112,7 @@ def select(connection: Connection, query: str, values: Iterable[int | str], *bef
     return connection.execute(query, (*before, connection.pack_list(listed)))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class StoredState:
     """The state in force: two that are equal have the same rows for everybody who sees the same folders."""
 

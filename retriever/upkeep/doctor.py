@@ -53,7 +53,7 @@ from retriever.upkeep.probe import SAYS, SECONDS, probe
 Level = Literal["well", "note", "problem"]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Finding:
     """One thing that was examined."""
 
@@ -63,7 +63,7 @@ class Finding:
     cure: str = ""  # what to do about it; empty where there is nothing to be done
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class CheckUp:
     """The findings, and the repairs."""
 

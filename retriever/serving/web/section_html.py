@@ -123,7 +123,7 @@ _SANITIZER = nh3.Cleaner(
 )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class RenderOptions:
     """How one text is rendered."""
 

@@ -118,7 +118,7 @@ SMALL_FAMILY = 16  # children that are all shown; of a larger family those that 
 MAX_DEPTH = 30  # levels that are open in one page: browsers do not nest without end
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Outline:
     """The tree of an index without its texts, as people read it, and what can be asked of it."""
 
@@ -144,7 +144,7 @@ class Outline:
         return path[::-1]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Branch:
     """A node as it is drawn."""
 
