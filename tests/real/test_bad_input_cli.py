@@ -57,12 +57,3 @@ def test_what_cannot_be_done_is_said(cli: Cli, line: str, code: int, says: str) 
     assert says in err
     assert all(line.startswith("error: ") for line in err.splitlines())
     assert (sorted(Path().iterdir()), Path("file").read_text(encoding="utf-8")) == (before, "mine")
-
-
-def test_names_that_look_alike_are_documents_of_their_own(cli: Cli) -> None:
-    """They differ in case, or in how an accent is written; where the file system takes them for one, they are one."""
-    for name in ("zebra.md", "Zebra.md", "caf\xe9.md", "cafe\u0301.md"):
-        Path("docs", name).write_text(f"{PAGE}\n{name.encode()!r}\n", encoding="utf-8")
-    cli("index", "docs", "--index", "index", "--encoder-kind", "none", "-q")
-    hits = cli("zebra", "--index", "index", "--json", "--top-k", "100").json["hits"]
-    assert {hit["file"] for hit in hits} == {path.name for path in Path("docs").iterdir()}

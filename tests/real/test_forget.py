@@ -5,9 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from retriever.errors import UsageError
-from retriever.indexing.forget import ForgetReport, forget, take_back
-from tests.shelf import NEVER_REFRESH, PAGES, QUESTIONS, Shelf, found, same_hits
+from retriever.indexing.forget import ForgetReport, forget
+from tests.shelf import NEVER_REFRESH, PAGES, QUESTIONS, Shelf, found, same_hits, write_pages
 
 SECRET = 'Der Schatz liegt unter der xyzzy-Eiche \N{SNOWMAN}, "links" vom Brunnen.'
 LEFT = "xyzzy"
@@ -72,36 +71,17 @@ def test_it_answers_as_if_it_had_never_been_there_and_embeds_nothing(shelf: Shel
     assert shelf.encoder.encoded == 0
 
 
-def test_it_does_not_come_back_until_it_is_taken_back(shelf: Shelf) -> None:
-    forgotten(shelf, "plans/secret.md", "garden/")
-    shelf.write("garden/plums.md", "# Plums\n\nBlue.\n")  # below a folder that was forgotten
+def test_no_byte_of_a_newer_version_is_read(shelf: Shelf) -> None:
+    forgotten(shelf, "plans")
     shelf.write("plans/secret.md", f"# Plan\n\nA newer {SECRET}\n")
-    report = shelf.update()
-    assert (report.added, report.changed, report.documents) == (0, 0, 3)
-    with shelf.open() as retriever:
-        status = retriever.status()
-        assert retriever.search(QUESTIONS[0]).index.stale_files == 0
-    assert status.skipped == ()
-    assert [path for path, reason in status.forgotten if "forget --undo" in reason] == ["garden/", "plans/secret.md"]
+    shelf.update()
     assert shelf.files_with(LEFT) == []
-    assert take_back(shelf.request(), ["garden"]).forgotten == ("garden/",)
-    assert shelf.update().added == 3
-    with pytest.raises(UsageError, match="was not forgotten"):
-        take_back(shelf.request(), ["mail.md"])
 
 
-def test_an_indexed_folder_leaves_the_index(shelf: Shelf, tmp_path: Path) -> None:
-    notes = tmp_path / "notes"
-    notes.mkdir()
-    (notes / "note.md").write_text(f"# Note\n\n{SECRET}\n", encoding="utf-8")
-    shelf.update(shelf.docs, notes)
-    report = forgotten(shelf, str(shelf.docs))
-    assert (report.forgotten, report.documents) == ((str(shelf.docs),), 6)
-    answer = shelf.ask(LEFT)
-    assert (answer.index.folders, answer.index.documents) == ((str(notes),), 1)
-    assert forgotten(shelf, "notes:note.md").documents == 1
+def test_no_byte_of_an_indexed_folder_stays(shelf: Shelf, tmp_path: Path) -> None:
+    shelf.update(write_pages(tmp_path / "notes", {"note.md": "# Note\n\nWords.\n"}))
+    forgotten(shelf, str(shelf.docs))
     assert shelf.files_with(LEFT) == []
-    assert shelf.update(shelf.docs).documents == 6  # who names it again wants it
 
 
 def test_what_another_process_reads_is_named_and_goes_the_next_time(

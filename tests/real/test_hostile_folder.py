@@ -15,9 +15,9 @@ from retriever.errors import RetrieverError, UsageError
 from retriever.indexing.request import check_folders, check_server
 from retriever.places import open_store
 from retriever.settings.layers import GivenSettings
-from tests.program import PROGRAM, environment, run_command, slow
+from tests.program import PROGRAM, Cli, environment, run_command, slow
 from tests.real.served import indexed
-from tests.shelf import WORDS_ALONE
+from tests.shelf import WORDS_ALONE, write_pages
 
 CONSOLE_SCRIPT = Path(sysconfig.get_path("scripts")) / "hybrid-retrieve"
 SHADOWED = (
@@ -138,18 +138,15 @@ def test_settings_of_an_index_that_are_none_are_refused(ready_made: Path, text: 
         open_retriever(index=ready_made)
 
 
-@pytest.mark.slow
-def test_the_whole_home_folder_must_be_meant(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_whole_home_folder_must_be_meant(tmp_path: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     home = tmp_path / "home" / "me"
-    (home / "notes").mkdir(parents=True)
-    (home / "notes" / "zebra.md").write_text(PAGE, encoding="utf-8")
+    notes = write_pages(home / "notes", {"zebra.md": PAGE})
     monkeypatch.setenv("HOME", str(home))
     for folder in (home, home.parent, Path("/")):
         with pytest.raises(UsageError, match=r"holds everything that is yours.* --yes "):
-            check_folders([home / "notes", folder])
-    check_folders([home / "notes", tmp_path / "elsewhere"])
-    command = [sys.executable, str(PROGRAM)]
-    assert run_inside(home / "notes", [*command, "--docs", "..", QUESTION], HOME=str(home)).returncode == 2
-    assert not list(home.rglob("*.sqlite"))
-    meant = [*command, "index", "--yes", "..", "--encoder-kind", "none"]
-    assert run_inside(home / "notes", meant, HOME=str(home)).returncode == 0
+            check_folders([notes, folder])
+    check_folders([notes, tmp_path / "elsewhere"])
+    monkeypatch.chdir(notes)
+    cli("--docs", "..", QUESTION, "--index", tmp_path / "index", code=2)
+    assert not (tmp_path / "index").exists()
+    cli("index", "--yes", "..", "--index", tmp_path / "index", "--encoder-kind", "none")

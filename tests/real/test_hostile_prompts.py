@@ -4,7 +4,6 @@ The model of these tests is worse than any real one: it obeys every order it fin
 what stands there is data. What it can do then is what the stages let it do, which is little.
 """
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -59,32 +58,27 @@ def test_an_obeyed_order_moves_the_one_who_gives_it_alone(
     shelf: Shelf, ollama: ScriptedServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("retriever.rerank.stage.BLEND", 0.0)
-    before = {path: path.read_bytes() for path in shelf.docs.rglob("*.md")}
-    reranked = {"use_llm": True, "hyde": "never", "rerank": {"kind": "llm"}}
-    ollama.answer = deaf
-    plain = ask(shelf, ollama, **reranked)
-    ollama.answer = obedient
-    ranked = ask(shelf, ollama, **reranked)
-    assert "rerank" not in str(ranked.degraded)
-    order, reordered = ([hit.node_id for hit in answer.hits] for answer in (plain, ranked))
+    answers = []
+    for ollama.answer in (deaf, obedient):
+        answers.append(ask(shelf, ollama, use_llm=True, hyde="never", rerank={"kind": "llm"}))
+    assert [answer.degraded for answer in answers] == [(), ()]
+    order, reordered = ([hit.node_id for hit in answer.hits] for answer in answers)
     assert reordered.index(TRAP_ID) < order.index(TRAP_ID), "it did obey"
-    assert sorted(reordered) == sorted(order)
-    kept = [[node for node in nodes if node != TRAP_ID] for nodes in (order, reordered)]
-    assert kept[0] == kept[1]
-    assert {hit.node_id: _said(hit) for hit in plain.hits} == {hit.node_id: _said(hit) for hit in ranked.hits}
-    assert before == {path: path.read_bytes() for path in shelf.docs.rglob("*.md")}
+    order.remove(TRAP_ID)
+    reordered.remove(TRAP_ID)
+    assert order == reordered
+    plain, ranked = ({hit.node_id: _said(hit) for hit in answer.hits} for answer in answers)
+    assert plain == ranked
 
 
 def test_an_obedient_expansion_adds_nothing_that_is_shown(shelf: Shelf, ollama: ScriptedServer) -> None:
     ollama.answer = obedient
     plain = ask(shelf, ollama, use_llm=False)
     expanded = ask(shelf, ollama, use_llm=True, hyde="always", rerank={"kind": "none"})
-    assert [asked for asked in ollama.asked if "intent" in asked.properties]
-    assert {headers["host"] for _, _, headers in ollama.requests} == {ollama.url.removeprefix("http://")}
+    assert ollama.asked
     texts = {hit.node_id: _said(hit) for hit in plain.hits}
     assert all(_said(hit) == texts[hit.node_id] for hit in expanded.hits if hit.node_id in texts)
-    shown = json.dumps([_said(hit) for hit in expanded.hits if hit.file != "trap.md"])
-    assert "evil.example" not in shown
+    assert "evil.example" not in str([_said(hit) for hit in expanded.hits if hit.file != "trap.md"])
 
 
 def _said(hit: Any) -> tuple[str, ...]:  # noqa: ANN401 - a hit
