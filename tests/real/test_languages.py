@@ -58,7 +58,8 @@ def test_what_means_nothing_has_no_answer(languages: Path, question: str) -> Non
 
 
 def test_a_chinese_question_on_another_topic_has_no_answer(tmp_path: Path) -> None:
-    with open_retriever([NOTES / "zh"], tmp_path / "index") as retriever:
+    pages = {f"{name}.md": (NOTES / f"zh/{name}.md").read_text(encoding="utf-8") for name in ASKED["zh"].split()}
+    with open_retriever(index=indexed(tmp_path, pages)) as retriever:
         assert retriever.search("珠穆朗玛峰有多高").verdict == "none"
 
 

@@ -43,7 +43,7 @@ PAGES = {
     "hives.md": "# Bees\n\nOf hives.\n",
     "apiary.md": "# Apiary\n\nSee [flowers](garden/bees.md) and [hives](hives.md).\n",
     "garden/deep/er/well.md": "---\ndug: 1987-11-02\n---\n\n# Well\n\nThe well is forty feet deep.\n",
-    "many.md": "# Many\n\n" + "".join(f"## Item {n}\n\nThing number {n} is blue.\n\n" for n in range(230)),
+    "many.md": "# Many\n\n" + "".join(f"## Item {n}\n\nThing number {n} is blue.\n\n" for n in range(90)),
     "hostile.md": HOSTILE,
     "empty.md": "",
     "notes.md": "# Notes\n\n> [!warning] Mind the gap\n> It is wide.\n\n- [ ] Read on[^1]\n- [x] Write $x^2$\n\n"
