@@ -98,7 +98,8 @@ class Generator:
     def speed(self) -> Speed | None:
         """How fast the model is, as far as is known: measured by each answer, and kept in the user's cache folder."""
         with suppress(LanguageModelError):  # whatever is asked of the server next says the same
-            return SPEEDS.read().get(self.identity)
+            speed = SPEEDS.read().get(self.identity)
+            return speed and speed.current
         return None
 
     @property
@@ -140,8 +141,8 @@ class Generator:
         Raises LanguageModelError, or one of its kinds: it is not there, has no such model, took too long, stopped in
         the middle, wrote something else, or the task is longer than it can read.
         """
-        limits = self.server.limits(self._limit(task.seconds))
         window = self.look_up().window
+        limits = self.server.limits(self._limit(task.seconds))
         needed = -(-(size(task.instructions) + size(task.material)) // LEAST_BYTES_PER_TOKEN)
         if needed > self._prompt_tokens(window, task.max_tokens):
             raise self.explain_narrow(f"needs up to {needed:,} tokens")
@@ -202,6 +203,9 @@ class Generator:
                     count += 1  # nearly always, an event is a token
         except OverdueError as error:
             if not first:
+                if self._loaded_until:  # then it reads slower than that, and half of it is nearer
+                    reads = size(task.instructions + task.material) / BYTES_PER_TOKEN / (time.monotonic() - started) / 2
+                    SPEEDS.write(self.identity, Speed(reads, reads / 8))
                 raise
             late = error
         if reply.measured is None and self._loaded_until:  # else the model may have been loaded first
@@ -252,6 +256,8 @@ class Generator:
             server = self.server
             self._model = server.attempt(server.look_up, ())
             self.name = server.model
+            if server.kind == "openai" and server.template is not None:  # llama.cpp, which has loaded it
+                self._loaded_until = math.inf
         return self._model
 
     def _prompt_tokens(self, window: int, max_tokens: int) -> int:

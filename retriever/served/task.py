@@ -10,8 +10,9 @@ import logging
 import math
 import re
 import secrets
+import time
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Annotated, Generic, TypeVar
 
@@ -124,6 +125,7 @@ def find_object(text: str) -> str | None:
 log = logging.getLogger(__name__)
 
 BYTES_PER_TOKEN = 3.6  # of prose and some code; a window is planned with fewer, for there nothing may be too long
+FRESH_S = 3600  # that a measured speed leaves out what takes too long by it
 LEAST_READ, LEAST_WRITTEN = 100, 8  # tokens that say something about a speed
 
 
@@ -139,6 +141,14 @@ class Speed:
     reads: Annotated[float, Field(gt=0)]  # tokens a second
     writes: Annotated[float, Field(gt=0)]
     has_schema: bool = True  # whether the model writes what is asked for under a JSON schema
+    measured_at: float = field(default_factory=time.time, compare=False)
+
+    @property
+    def current(self) -> "Speed":
+        """It, or after a while the usual one where that is faster: the machine may have been busy, or asks no more."""
+        if time.time() < self.measured_at + FRESH_S:
+            return self
+        return replace(self, reads=max(self.reads, USUAL.reads), writes=max(self.writes, USUAL.writes))
 
     def seconds(self, read: int, written: int) -> float:
         """Return about how long a task of this many bytes takes, with an answer of this many tokens."""
@@ -171,7 +181,7 @@ class Measured:
         writes = self.written / self.written_s if self.written >= LEAST_WRITTEN and self.written_s > 0 else 0.0
         if before is None:
             return Speed(reads, writes or reads / 8) if reads else None
-        return replace(before, reads=reads or before.reads, writes=writes or before.writes)
+        return replace(before, reads=reads or before.reads, writes=writes or before.writes, measured_at=time.time())
 
 
 @dataclass(frozen=True)

@@ -1,11 +1,13 @@
 """What is asked of slow models, and of those that read little: planned by what their servers say."""
 
+import time
 from pathlib import Path
 
 import pytest
 from pydantic import BaseModel
 
 from retriever.api import open_retriever
+from retriever.errors import LanguageModelTimeoutError
 from retriever.served.task import SPEEDS, Speed, Task
 from retriever.types import Answer
 from tests.program import Cli
@@ -44,6 +46,22 @@ def test_the_newest_speed_counts(ollama: ScriptedServer) -> None:
         generator.write(TASK)
     assert generator.speed
     assert generator.speed.reads == pytest.approx(160)
+
+
+def test_after_an_hour_a_slow_model_is_tried_again() -> None:
+    assert Speed(60, 30, measured_at=time.time() - 3000).current == Speed(60, 30)
+    assert Speed(60, 30, measured_at=time.time() - 4000).current == Speed(150, 30)
+
+
+def test_a_loaded_model_that_does_not_begin_in_time_is_known_to_be_slow(openai: ScriptedServer) -> None:
+    openai.listed = [{"id": "llama3.2", "meta": {"size": 9}}]
+    openai.described["/props"] = {"chat_template": "message", "default_generation_settings": {"n_ctx": 4096}}
+    openai.answer, openai.waits, openai.reads, openai.writes = answered, True, 1.0, 1.0
+    generator = openai.open(seconds=1)
+    with pytest.raises(LanguageModelTimeoutError):
+        generator.write(TASK)
+    assert generator.speed
+    assert generator.speed.reads < 200, "half of the 360 tokens, in a second"
 
 
 @pytest.mark.parametrize("content", ["[]", "no JSON", '{"URL llama3.2": [0, "x"]}', '{"x": 5}'])
