@@ -1,4 +1,4 @@
-"""What a command line means, and how it ends."""
+"""What a command line means, and how it ends; tests/output_cases/refused.md shows what is refused."""
 
 import json
 import shlex
@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from retriever.errors import DocumentsError, IndexLockedError, NoIndexError, ProfileError, QuestionError, name_program
+from retriever.errors import IndexLockedError, name_program
 from tests.answers import HIT, answer, hit
 from tests.program import Cli
 from tests.sample_library import Sample
@@ -42,17 +42,10 @@ def test_a_flag_sets_its_setting(library: Sample, cli: Cli, arguments: str, sett
     assert json.loads(json.dumps(library.opened[0]["settings"])) == json.loads(settings)
 
 
-# A command line that cannot be meant, and what its one line says.
-
-
 @pytest.mark.parametrize(
     ("error", "code", "message"),
     [
-        (NoIndexError("none yet; begin with: index FOLDER"), 1, "error: none yet; begin with"),
-        (DocumentsError("docs: holds no document"), 1, "error: docs: holds no document\n"),
         (IndexLockedError("locked by process 7"), 1, "error: locked by process 7\n"),
-        (QuestionError("nothing to read in it"), 2, "error: nothing to read in it\n"),
-        (ProfileError(("a.yaml: x: bad", "a.yaml: y: bad")), 2, "error: a.yaml: x: bad\nerror: a.yaml: y: bad\n"),
         (PermissionError(13, "Permission denied", "secret"), 1, "error: [Errno 13] Permission denied: 'secret'\n"),
         (ZeroDivisionError("\x1b[2J"), 1, "error: this is a bug, please report it with the output of -v: ZeroDiv"),
         (KeyboardInterrupt(), 130, "interrupted\n"),
