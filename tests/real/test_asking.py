@@ -114,7 +114,6 @@ def test_odd_folders(tmp_path: Path, pages: dict[str, str], sections: int) -> No
             assert len(answer.hits) <= sections
             assert answer.degraded == ()
             assert all(np.isfinite(hit.score) for hit in answer.hits)
-        assert retriever.status().index.embedded_share == 1.0
     shelf.write("new.md", "# Another\n\nwalrus\n")  # and the next state grows out of it
     assert shelf.ask("walrus").hits[0].node_id == "new.md#another"
 

@@ -1,9 +1,6 @@
 """Where the program runs: a container without a user, another locale, odd names, wrong types from Python."""
 
-import os
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -11,10 +8,10 @@ import pytest
 from retriever.api import forget_documents, open_retriever
 from retriever.looking.indexes import list_indexes
 from retriever.query import AskRequest, Scope
+from tests.program import environment, run_python
 from tests.shelf import PAGES as DOCUMENTS
 from tests.shelf import QUESTIONS, Shelf, found, same_hits, write_pages
 
-ROOT = Path(__file__).parents[2]
 PAGES = {"\u00c4pfel.md": "# \u00c4pfel\n\nApples are fruit.\n", "~.md": "# Tilde\n\nA name of fruit.\n"}
 
 
@@ -25,30 +22,26 @@ def docs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return write_pages(tmp_path / "docs", PAGES)
 
 
-def run(*command: str | Path, folder: Path, **variables: str) -> subprocess.CompletedProcess[bytes]:
-    kept = {key: value for key, value in os.environ.items() if key not in ("LANG", "LC_ALL", "PYTHONUTF8")}
-    return subprocess.run(
-        [sys.executable, *command], cwd=folder, env=kept | variables, capture_output=True, timeout=60, check=False
-    )
+GONE = """if True:
+    import os, pwd, sys
+    from hybrid_retrieve import main
+    def gone(*_): raise KeyError
+    pwd.getpwuid = gone
+    for name in ("HOME", "XDG_DATA_HOME", "XDG_CACHE_HOME"):
+        os.environ.pop(name, None)
+    for words in (["index", "docs"], ["fruit"], ["--docs", "docs", "fruit"], ["status"], ["read", "~.md:1"]):
+        assert main([*words, "--index", "index"]) == 0, words
+    sys.exit(main(["index", "docs"]))
+"""
+"""The program, for a user whom this machine knows nothing of."""
 
 
 @pytest.mark.parametrize("encoder", ["none", "onnx"])
-def test_a_user_without_home_and_name_indexes_and_asks(docs: Path, tmp_path: Path, encoder: str) -> None:
-    commands = (("index", "docs"), ("fruit",), ("--docs", "docs", "fruit"), ("status",), ("read", "~.md:1"))
-    script = (
-        "import os, pwd, sys\n"
-        "def gone(*_): raise KeyError\n"
-        "pwd.getpwuid = gone\n"
-        "for name in ('HOME', 'XDG_DATA_HOME', 'XDG_CACHE_HOME'): os.environ.pop(name, None)\n"
-        f"sys.path.insert(0, {str(ROOT)!r})\n"
-        "from hybrid_retrieve import main\n"
-        f"for words in {commands}:\n"
-        "    assert main([*words, '--index', 'index']) == 0, words\n"
-        "sys.exit(main(['index', 'docs']))\n"
-    )
-    ended = run("-c", script, folder=tmp_path, HYBRID_RETRIEVE_ENCODER_KIND=encoder)
+def test_a_user_without_home_and_name_indexes_and_asks(docs: Path, encoder: str) -> None:
+    variables = environment("LANG", "LC_ALL", "PYTHONUTF8", HYBRID_RETRIEVE_ENCODER_KIND=encoder)
+    ended = run_python(GONE, cwd=docs.parent, env=variables)
     assert ended.returncode == 2, ended.stderr
-    assert b"error: this user has no home folder; name the index with --index" in ended.stderr
+    assert "error: this user has no home folder; name the index with --index" in ended.stderr
 
 
 def test_one_text_is_as_good_as_a_list(docs: Path) -> None:

@@ -298,9 +298,6 @@ def test_a_hostile_document_is_text(seen: Seen) -> None:
     shown = page.locator(".document").inner_text()
     assert "document.title" in shown, "a script is shown as it is written"
     assert not set(shown) & {"\u202e", "\x1b", "\x08"}
-    allowed = ("/", "#", "https://evil.example/page", "vscode://file/")
-    addresses = page.evaluate("[...document.querySelectorAll('main a[href]')].map((item) => item.getAttribute('href'))")
-    assert all(address.startswith(allowed) for address in addresses), addresses
     assert page.locator("main :is(script, iframe, style, img, form, object, [onerror], [onload])").count() == 0
     assert page.get_by_role("link", name="far").get_attribute("rel") == "noreferrer noopener"
     assert page.locator(".picture", has_text="zebra").count() == 1
