@@ -10,7 +10,6 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from textwrap import wrap
-from typing import TYPE_CHECKING
 
 from prompt_toolkit.application import Application
 from prompt_toolkit.application.run_in_terminal import in_terminal
@@ -27,11 +26,9 @@ from retriever.command_line.options import ExitCode, Opening
 from retriever.display.phrases import find_highlights, sanitize_line
 from retriever.errors import RetrieverError, UsageError
 from retriever.query import AskRequest, Scope
+from retriever.retriever import Retriever
 from retriever.settings.schema import merge
-
-if TYPE_CHECKING:
-    from retriever.retriever import Retriever
-    from retriever.types import Answer, Hit
+from retriever.types import Answer, Hit
 
 PAUSE_S = 0.12  # without a key, before what was typed is searched for
 EQUAL = Dimension(preferred=1)  # columns of the list, and of the preview: half of the terminal each
@@ -71,7 +68,7 @@ def pick(console: Console, scope: Scope, opening: Opening, words: tuple[str, ...
 class Picker:
     """A question that is typed, its hits, and the text of the chosen one."""
 
-    def __init__(self, retriever: "Retriever", scope: Scope, question: str) -> None:
+    def __init__(self, retriever: Retriever, scope: Scope, question: str) -> None:
         self._retriever, self._scope = retriever, scope
         self._answer: Answer | None = None
         self._chosen = 0
@@ -98,7 +95,7 @@ class Picker:
         self.application.run(pre_run=begin)
 
     @property
-    def hit(self) -> "Hit | None":
+    def hit(self) -> Hit | None:
         """The chosen hit."""
         hits = self._answer.hits if self._answer else ()
         return hits[self._chosen] if self._chosen < len(hits) else None

@@ -232,7 +232,7 @@ def check_server(store: Store, given: GivenSettings) -> None:
     encoder = given.profile.encoder
     if encoder.kind not in {"ollama", "openai"} or not encoder.url or is_own(store):
         return
-    from retriever.served.address import is_this_machine
+    from retriever.served.transport import is_this_machine
 
     others = [layer.get("encoder", {}) for place, layer in given.layers if place != "index"]
     if not is_this_machine(encoder.url) and not any("url" in layer for layer in others):

@@ -25,7 +25,6 @@ from retriever.errors import (
     UsageError,
     WrongAnswerError,
 )
-from retriever.served.address import find_key, is_this_machine, ollama_url, server_url
 from retriever.served.task import Measured, Task
 from retriever.served.transport import (
     BUSY,
@@ -35,10 +34,14 @@ from retriever.served.transport import (
     ServedError,
     StrangeAnswerError,
     UnreachableError,
+    find_key,
     find_message,
+    is_this_machine,
+    ollama_url,
     one_line,
     open_reply,
     read_lines,
+    server_url,
 )
 from retriever.settings.layers import KEYS
 from retriever.settings.schema import LlmSettings

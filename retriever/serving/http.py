@@ -28,7 +28,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from pageindex.corpus import read_file
 from retriever.errors import RetrieverError, ServingError, UsageError
-from retriever.served.address import is_this_machine
+from retriever.served.transport import is_this_machine
 from retriever.serving.pool import ServedIndex
 
 LOOPBACK_NAMES = ("127.0.0.1", "localhost", "[::1]")

@@ -4,8 +4,8 @@ import pytest
 from pydantic import BaseModel
 
 from retriever.errors import UsageError, WrongAnswerError
-from retriever.served.address import ollama_url
 from retriever.served.task import read_answer
+from retriever.served.transport import ollama_url
 from tests.tables import read_table
 
 
@@ -54,4 +54,4 @@ def test_the_setting_goes_before_the_environment_and_another_machine_needs_leave
 ) -> None:
     monkeypatch.setenv("OLLAMA_HOST", "http://user:pw@example.com")
     assert ollama_url("http://127.0.0.1:5", allow_remote=False) == "http://127.0.0.1:5"
-    assert ollama_url("192.168.1.5") == "http://192.168.1.5:11434"
+    assert ollama_url("192.168.1.5", allow_remote=True) == "http://192.168.1.5:11434"
