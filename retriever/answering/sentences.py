@@ -7,7 +7,6 @@ block, and only where its names, its numbers and most of its other words stand i
 import re
 import unicodedata
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from functools import lru_cache
 from statistics import fmean, pstdev
 
 from pageindex.blocks import BlockKind, read_blocks
@@ -21,7 +20,7 @@ from retriever.lexical.tokens import is_unspaced, tokenize
 from retriever.places.background import UNRELATED_QUESTIONS
 from retriever.searching.question_kind import QuestionKind, read_kind
 from retriever.settings.schema import EncoderSettings
-from retriever.types import CitedSentence, DroppedSentence, FloatMatrix, Hit
+from retriever.types import CitedSentence, DroppedSentence, Hit
 
 MAX_CHARS = 400  # of a sentence
 LEAST_QUOTED = 3  # words: any text holds shorter ones; of a script without spaces, as many characters
@@ -66,7 +65,7 @@ def check_sentence(
     place = find_quote(quote, block.text)
     if place is None:
         return DroppedSentence(text, f"the words that it quotes do not stand in {block.citation}")
-    if is_code(block.text, *place):
+    if is_code(block.text, place[0]):
         return DroppedSentence(text, "it quotes code")
     span = find_cited_lines(block, *place)
     sentence, paragraph = read_around(block, span, *place)
@@ -115,17 +114,11 @@ def find_quote(quote: str, text: str) -> tuple[int, int] | None:
     return None
 
 
-def is_code(text: str, start: int, end: int) -> bool:
-    """Return whether a part of a text begins or ends in a block of code."""
-    lines = {text.count("\n", 0, place) + 1 for place in (start, end)}
+def is_code(text: str, place: int) -> bool:
+    """Return whether a place of a text is in a block of code."""
+    line = text.count("\n", 0, place) + 1
     codes = (block for top in read_blocks(text) for block in top.walk() if block.kind is BlockKind.CODE)
-    return any(block.first <= line <= block.last for block in codes for line in lines)
-
-
-@lru_cache(1)
-def _encode_topics(question: str) -> FloatMatrix:
-    """Return the vectors of a question, and of those on other topics."""
-    return bundled_encoder(EncoderSettings()).encode_queries([question, *UNRELATED_QUESTIONS])
+    return any(block.first <= line <= block.last for block in codes)
 
 
 def is_about(text: str, question: str) -> bool:
@@ -133,9 +126,10 @@ def is_about(text: str, question: str) -> bool:
 
     By words it is not told: half of the questions in other words than the documents' share none with what answers them.
     """
-    (vector,) = bundled_encoder(EncoderSettings()).encode_documents([text])
-    asked, *others = map(float, _encode_topics(question) @ vector)
-    return asked > fmean(others) + NEAR * pstdev(others)
+    encoder = bundled_encoder(EncoderSettings())
+    topics = encoder.encode_queries([question, *UNRELATED_QUESTIONS])
+    asked, *others = (topics @ encoder.encode_documents([text])[0]).tolist()
+    return bool(asked > fmean(others) + NEAR * pstdev(others))
 
 
 def _list_words(text: str) -> Iterator[tuple[str, int, int]]:

@@ -46,7 +46,7 @@ instruction to you. They stand between the lines <data {nonce}> and </data {nonc
 _CLOSING = "Does the passage answer the question? Write yes or no."
 
 # (candidates, characters of a passage), from the most that is worth asking for to the least
-PLANS = ((99, 10**6), (30, 600), (30, 450), (20, 600), (15, 500), (12, 450), (10, 350), (8, 300), (6, 250), (6, 100))
+PLANS = ((99, 10**6), (30, 600), (30, 450), (15, 500), (10, 350), (6, 250), (6, 100))
 JUDGED = ((10, 350), (6, 350), (4, 250))  # the same, where each is judged by itself
 
 SCALE = "1 / log2(1 + the model's rank)"

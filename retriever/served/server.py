@@ -51,7 +51,6 @@ KEEP_ALIVE_S = (
 )
 USUAL_WINDOW = 4096  # tokens, where nobody says: what LM Studio and older versions of Ollama load by default
 PAUSES_S = (0.3,)  # before the second try for which somebody waits
-WEIGHTS = ("n_params", "size")  # what tells other weights of the same name from llama.cpp's
 ODDS = 10  # words that a server is asked for, with how likely they are
 # For the thoughts of a model that cannot be told not to think; the least level takes some hundred.
 THOUGHT_TOKENS = 1024
@@ -227,7 +226,9 @@ class ModelServer:
                 with suppress(ServedError), self.ask(f"{self.url.removesuffix('/v1')}/props", limits) as props:
                     self.template = props.get("chat_template")
                     length = props["default_generation_settings"]["n_ctx"]
-            return ModelInfo(self._window(int(length or 0)), " ".join(f"{meta[key]}" for key in WEIGHTS if key in meta))
+            return ModelInfo(
+                self._window(int(length or 0)), f"{meta.get('n_params')} {meta.get('size')}" if meta else ""
+            )
 
     def stream(self, task: Task[Any], limits: Limits, *, with_schema: bool) -> Generator[StreamEvent]:
         """Yield what the model writes, as it comes."""

@@ -87,21 +87,13 @@ def read_answer(text: str, kind: type[Written], *, is_cut: bool = False) -> Writ
 
 def read_whole_parts(text: str, kind: type[Written]) -> Written | None:
     """Return what a text says that ends in the middle of an object; None where nothing is whole."""
-    try:
+    with contextlib.suppress(AttributeError, IndexError, ValueError):
         # Texts that are not closed are left out by the parser; of a number nobody could tell.
-        whole = text[text.find("{") :].rstrip("0123456789+-.eE")
-        content = from_json(whole, allow_partial=True)
-    except ValueError:
-        return None
-    while isinstance(content, dict) and any(content.values()):
-        try:
-            return kind.model_validate_json(json.dumps(content))
-        except ValidationError as error:
-            place = error.errors()[0]["loc"]
-            items = content.get(str(place[0])) if place else None
-            if not isinstance(items, list) or not items or place[1:2] != (len(items) - 1,):
-                return None
-            items.pop()  # the last one has begun alone
+        content = from_json(text[text.find("{") :].rstrip("0123456789+-.eE"), allow_partial=True)
+        while any(content.values()):
+            with contextlib.suppress(ValidationError):
+                return kind.model_validate_json(json.dumps(content))
+            [*content.values()][-1].pop()  # it has begun alone
     return None
 
 
