@@ -45,7 +45,7 @@ ENCODER_CARD, RERANKER_CARD = "encoder.json", "reranker.json"
 MAX_CARD_BYTES = 1_000_000
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ModelCard:
     """The `encoder.json` or `reranker.json` beside a model; `scripts/export_model.py` writes them."""
 

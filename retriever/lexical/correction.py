@@ -27,7 +27,7 @@ TYPED_WORDS = 3  # of a question whose last word may be half typed: a longer one
 _AROUND = "?!.,:;()'\u2019¿¡«»„“”…"  # what may stand about a word
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class CorrectedQuestion:
     """A question as it is searched for."""
 

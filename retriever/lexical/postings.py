@@ -21,7 +21,7 @@ from retriever.store.files import writing_to
 IntArray = npt.NDArray[np.int64]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Postings:
     """Counts of terms in n nodes: v terms, p postings (pairs of a term and a node that holds it)."""
 

@@ -67,7 +67,7 @@ def order_of(count: int) -> type[Order]:
     return create_model("Order", __base__=Order, best_first=(Annotated[list[int], numbers], ...))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class LlmReranker:
     """Scores from a language model."""
 

@@ -25,7 +25,7 @@ BLEND = 0.3
 LLM_PASSAGE_CHARS = 600  # that a language model reads of a candidate: thirty of them fill half of a small window
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class RerankInput:
     """A candidate as a reranker reads it: words of the documents alone, none that a model made up."""
 
@@ -38,7 +38,7 @@ class RerankInput:
         return f"{self.titles}\n{self.text}"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class RerankOutput:
     scores: tuple[float, ...]  # 0 to 1, one for each input, in their order; higher is better
     note: str  # what that took, in a few words
@@ -144,7 +144,7 @@ def cut_passage(node: Node, chunk: StoredChunk | None, max_chars: int) -> str:
 # One order of two
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class RerankScore:
     candidate: Candidate
     score: float  # 0 to 1

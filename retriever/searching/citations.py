@@ -12,7 +12,7 @@ from retriever.store.reading import GIVEN, select
 from retriever.types import CitationState
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class CitedDocument:
     """A document as it was indexed, and how its file is cited."""
 

@@ -21,7 +21,7 @@ from retriever.types import Ranking, Reading, Signals, Verdict
 EULER_GAMMA = 0.5772156649015329
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Coefficients:
     """Of a logistic model of whether a right section is among the first five hits; see `measure_evidence`."""
 
@@ -70,7 +70,7 @@ LEAST_READ, MOST_READ = -6.0, 14.0  # as evidence: beyond, one line says no more
 READS_NOTHING, READS_LITTLE = 2.2, 7.0
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Assessment:
     """How sure an answer is."""
 

@@ -129,7 +129,7 @@ def read_asked(view: View, expanded: ExpandedQuery, words: Collection[str]) -> A
     return Asked(kind, new or rarity, languages, is_follow_up=bool(old and new))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class HitRows:
     """The rows of the candidates that become hits."""
 

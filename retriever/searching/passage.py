@@ -96,7 +96,7 @@ WEIGHTS: Mapping[str, float] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Asked:
     """A question, as its passages are looked for."""
 
@@ -116,7 +116,7 @@ class Asked:
         )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Passage:
     """The lines of a section that are cited."""
 
@@ -128,7 +128,7 @@ class Passage:
     """The passage and what follows it, as plain text on one line."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ScoredUnits:
     """The units of a section, and how likely each answers beside the others."""
 

@@ -34,7 +34,7 @@ from retriever.trace import Recorder
 from retriever.types import FloatMatrix, StageName
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ExpandedQuery:
     question: str
     expansion: Expansion = field(default_factory=Expansion)
@@ -210,7 +210,7 @@ def weigh_words(texts: Iterable[tuple[Sequence[str], float]]) -> Mapping[str, fl
     return counts
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class EncodedQueries:
     """The vectors of the queries of a search."""
 

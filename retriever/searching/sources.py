@@ -34,7 +34,7 @@ TOGETHER_IN = 5  # sections in which the words are looked for side by side: as m
 # By meaning
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class SemanticResult:
     """The sections that the vectors of the queries found."""
 
@@ -81,7 +81,7 @@ def _map_to_nodes(view: View, nearest: Sequence[NearChunk], limit: int) -> list[
 # By words
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class KeywordResult:
     """The sections that the words of the queries found, and the question's own words as signs of an answer."""
 
