@@ -87,8 +87,6 @@ class LlmReranker:
             is_poor = abilities is not None and not abilities.lists
             return self.order(question, candidates, shown if is_poor else candidates)
         judged = self.judge(question, shown)
-        if not judged:
-            raise generator.explain_slow(generator.stage_s)
         # How likely yes is differs from model to model, so the odds are compared with the usual ones of the question.
         # They are not stretched: odds that are all alike leave the order as it is.
         usual = fmean([*judged, 0.5])  # never 0 or 1
@@ -98,10 +96,7 @@ class LlmReranker:
         return RerankOutput(tuple(scores), f"{_count(judged, candidates)}, each by itself", "compared odds of yes")
 
     def judge(self, question: str, shown: Sequence[RerankInput], seconds: float = 0) -> Sequence[float]:
-        """Return how likely each of the first candidates answers, by the odds of yes and no; empty without the time.
-
-        That is the time of a stage where no seconds are given.
-        """
+        """Return how likely each of the first candidates answers, by the odds of yes and no."""
         generator = self.generator
         speed = generator.speed or USUAL
         instructions = _JUDGE.format(nonce=(nonce := new_nonce()))
@@ -115,7 +110,7 @@ class LlmReranker:
             read = size(instructions) + sum(map(size, materials))  # the server keeps what all of them begin with
             if max(map(size, materials)) <= room and speed.seconds(read, len(materials)) <= limit:
                 return generator.judge(instructions, materials, seconds or inf)
-        return ()
+        raise generator.explain_slow(limit)
 
     def order(
         self, question: str, candidates: Sequence[RerankInput], shown: Sequence[RerankInput], seconds: float = 0

@@ -69,7 +69,7 @@ def probe(generator: Generator) -> Abilities:
 
     def finds_by_odds(asked: int) -> bool:
         scores = [*reranker.judge(questions[asked], inputs, left())]
-        right = scores.pop(asked) if scores else 0.0
+        right = scores.pop(asked)
         return all(right * (1 - other) > CLEAR * other * (1 - right) for other in scores) and right > 0
 
     lists = odds = False
