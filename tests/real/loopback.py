@@ -3,11 +3,10 @@
 import json
 import socket
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any, Concatenate, ParamSpec
+from typing import Any
 
 
 class LoopbackServer(ThreadingHTTPServer):
@@ -72,28 +71,3 @@ class LoopbackHandler(BaseHTTPRequestHandler):
 
     def log_message(self, format: str, *args: object) -> None:
         pass
-
-
-@dataclass(frozen=True)
-class Fault:
-    """What is done with a connection instead of answering, given its handler and what was asked."""
-
-    do: Callable[[Any, Any], None]
-
-
-Told = ParamSpec("Told")
-
-
-def fault(do: Callable[Concatenate[Any, Any, Told], None]) -> Callable[Told, Fault]:
-    """What is done with a connection, as a function that makes a fault of it."""
-
-    def make(*arguments: Told.args, **named: Told.kwargs) -> Fault:
-        return Fault(lambda handler, asked: do(handler, asked, *arguments, **named))
-
-    return make
-
-
-@fault
-def hang_up(handler: LoopbackHandler, asked: object) -> None:
-    """The connection ends before the answer."""
-    handler.close_connection = True

@@ -18,16 +18,13 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Concatenate, ParamSpec
 
 from retriever.served.generator import Generator
 from retriever.served.task import ABILITIES, PROBE_VERSION, Abilities
 from retriever.settings.schema import LlmSettings, Profile
 from tests.fake_encoder import FakeEncoder
-from tests.real.loopback import Fault as Fault
 from tests.real.loopback import LoopbackHandler, LoopbackServer, serving
-from tests.real.loopback import fault as fault
-from tests.real.loopback import hang_up as hang_up
 
 CHARS_PER_TOKEN = 4
 """This model's tokens: runs of four characters."""
@@ -105,6 +102,25 @@ class Asked:
 
 
 Answer = Callable[[Asked], object]
+
+
+@dataclass(frozen=True)
+class Fault:
+    """What is done with a connection instead of answering, given its handler and what was asked."""
+
+    do: Callable[[Any, Any], None]
+
+
+Told = ParamSpec("Told")
+
+
+def fault(do: Callable[Concatenate[Any, Any, Told], None]) -> Callable[Told, Fault]:
+    """What is done with a connection, as a function that makes a fault of it."""
+
+    def make(*arguments: Told.args, **named: Told.kwargs) -> Fault:
+        return Fault(lambda handler, asked: do(handler, asked, *arguments, **named))
+
+    return make
 
 
 @dataclass(frozen=True)
@@ -394,6 +410,12 @@ def parts(handler: ModelHandler, asked: Asked, *contents: object) -> None:
     for content in contents:
         handler.part(asked, content)
     handler.end()
+
+
+@fault
+def hang_up(handler: ModelHandler, asked: Asked) -> None:
+    """The connection ends before the answer."""
+    handler.close_connection = True
 
 
 def begin_answer(handler: ModelHandler, asked: Asked, text: str = '{"queries": [') -> None:
