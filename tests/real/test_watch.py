@@ -23,9 +23,9 @@ IMPATIENT = """if True:
     import sys
     from hybrid_retrieve import main
     from retriever.indexing import update
-    from retriever.places import folder
-    lock = folder.writer_lock
-    folder.writer_lock = lambda index, wait_s: lock(index, min(wait_s, 0.5))
+    from retriever import places
+    lock = places.writer_lock
+    places.writer_lock = lambda index, wait_s: lock(index, min(wait_s, 0.5))
     update.RETRY_S = 1.0
     sys.exit(main(sys.argv[1:]))
 """
