@@ -156,9 +156,6 @@ def _read_filter(found: re.Match[str]) -> tuple[str, str]:
 
 LEAST_KNOWN = 0.1  # of a question: with less, its vector says nothing
 UNDERSTOOD_FROM = 0.3  # with less, its nearest chunk says nothing about an answer
-# Of the share that is known. nDCG@10 with 0 (no weighing), 1, 1.5 and 2: German .592, .629, .652, .666; French .640,
-# .658, .663, .663; Spanish .550, .574, .576, .566.
-TRUST_POWER = 1.5
 # Beside the question's 1, and of all together 1. Recorded ones give nDCG@10 .927 and .964, and senseless ones cost
 # one of 220 questions its hit@5.
 REWORDING_WEIGHT = 1 / 3
@@ -219,11 +216,6 @@ class EncodedQueries:
     """(n, d)"""
     known: float = 1.0
     """Which share of the question the encoder knows, 0 to 1."""
-
-    @property
-    def trust(self) -> float:
-        """The weight of its rankings beside the others, 0 to 1."""
-        return float(self.known**TRUST_POWER)
 
 
 def encode(

@@ -63,7 +63,7 @@ def rank_semantic(view: View, encoded: EncodedQueries, queries: Sequence[Query],
     else:
         scale, items = "cosine of two chunks", weigh_evidence(rank_by_two_chunks(hits))
     # While a first index is being embedded, what few vectors there are must not outvote the words of all.
-    weight = profile.semantic_weight * encoded.trust * view.state.embedded_share
+    weight = profile.semantic_weight * view.state.embedded_share
     return SemanticResult(Ranking(Source.SEMANTIC, scale, weight, items), nearest[0].cosine if nearest else None)
 
 
