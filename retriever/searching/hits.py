@@ -76,7 +76,7 @@ def build_hits(
     scored = score_sections(view, rows, matched, asked)
     if reader:
         first = rows.candidates[: profile.read_passages]
-        scored |= read_first(first, rows.nodes, scored, reader, question, recorder)
+        scored |= read_first(first, rows.nodes, scored, asked, reader, question, recorder)
     scored = {node_id: prefer_answers(own, rows.nodes[node_id], asked) for node_id, own in scored.items()}
     hits = []
     for rank, candidate in enumerate(rows.candidates, start=1):
@@ -200,13 +200,16 @@ def read_first(
     first: Sequence[Candidate],
     nodes: Mapping[str, Node],
     scored: Mapping[str, ScoredUnits],
+    asked: Asked,
     reader: "PassageReader",
     question: str,
     recorder: Recorder,
 ) -> dict[str, ScoredUnits]:
     """Return the units of the first candidates with what is read of the best of each; nothing where none is read."""
     places = {
-        item.node_id: scored[item.node_id].best(READ_OF_OTHERS if number else READ_OF_FIRST)
+        item.node_id: scored[item.node_id].choose_read(
+            READ_OF_OTHERS if number else READ_OF_FIRST, find_matched(item), asked
+        )
         for number, item in enumerate(first)
     }
     texts = [

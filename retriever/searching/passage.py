@@ -40,6 +40,9 @@ BY_LOGIT, BY_INTERACTION, BY_WORDS = 0.3, 12.0, 0.1
 # What words of the titles above units count of their rarity: all units there are about them. A question may have no
 # others, so they count.
 OF_TITLES = 0.25
+# What it counts, for being read, that a unit stands in the chunk of its section that is nearest in meaning: of sixty
+# items the one that answers may have no word of the question.
+BY_CHUNK = 1.0
 # Of units of several sections: what the logarithm of the section's score counts.
 BY_RANK = 2.0
 # Another unit beside the best one is cited with it where its score is nearer than this, and both have few lines: a
@@ -144,12 +147,37 @@ class ScoredUnits:
         """Return the places of the best units, best first, the earlier one of two that are as good."""
         return sorted(range(len(self.units)), key=lambda place: (-self.scores[place], place))[:count]
 
+    def choose_read(self, count: int, matched: Span | None, asked: Asked) -> list[int]:
+        """Return the places of the units to be read: the best, those in the chunk that matched before others.
+
+        A list that is longer than other units are is read by its items, unless a list is asked for.
+        """
+        is_listed = asked.kind is QuestionKind.LIST
+        places = [
+            place
+            for place, unit in enumerate(self.units)
+            if unit.kind is not UnitKind.LIST or is_listed or len(unit.in_full) <= MAX_UNIT_CHARS
+        ]
+
+        def weigh(place: int) -> float:
+            is_near = matched is not None and matched.overlap(self.units[place].span) > 0
+            return self.scores[place] + BY_CHUNK * is_near
+
+        return sorted(places, key=lambda place: (-weigh(place), place))[:count]
+
     def add_readings(self, places: Sequence[int], readings: Sequence[Reading]) -> "ScoredUnits":
-        """Return them with what was read of some; the others are as bad as the worst of these, and never better."""
+        """Return them with what was read of some; the others are as bad as the worst of these, and never better.
+
+        A list reads as the best of its items.
+        """
         if not places:
             return self
         read = {place: reading.weigh(BY_LOGIT, BY_INTERACTION) for place, reading in zip(places, readings, strict=True)}
         lowest = min(read.values())
+        for place, unit in enumerate(self.units):
+            items = [read[item] for item in places if unit.kind is UnitKind.LIST and holds(unit, self.units[item])]
+            if items and place not in read:
+                read[place] = max(items)
         scores = [
             score - (1 - BY_WORDS) * by_words + read.get(place, lowest)
             for place, (score, by_words) in enumerate(zip(self.scores, self.by_words, strict=True))

@@ -75,3 +75,15 @@ def test_a_unit_that_was_not_read_is_never_before_one_that_was() -> None:
     units = score_node(make_node("## Lake\n\nGigs.\n\nSkiffs.\n\n```\nrow\n```\n", "a.md#lake", "Lake"), ASKED).units
     read = ScoredUnits(units, [6.0, 4.0, 2.0], by_words=[6.5, 4.5, 0.0]).add_readings([0, 1], [Reading(3, 0.5)] * 2)
     assert read.best(3) == [0, 1, 2]
+
+
+def test_of_a_long_list_the_items_in_the_chunk_that_matched_are_read() -> None:
+    scored = score_node(make_node("## Boats\n\n" + "- A boat of oak.\n" * 40, "a.md#boats", "Boats"), ASKED)
+    read = scored.choose_read(3, Span(20, 22), ASKED)
+    assert [scored.units[place].span for place in read] == [Span(20, 20), Span(21, 21), Span(22, 22)]
+
+
+def test_a_list_that_was_not_read_reads_as_the_best_of_its_items() -> None:
+    units = score_node(make_node("## Boats\n\n- gig\n- skiff\n", "a.md#boats", "Boats"), ASKED).units
+    read = ScoredUnits(units, [0.0] * 3, by_words=[0.0] * 3).add_readings([1, 2], [Reading(3, 0.5), Reading(3, 0.6)])
+    assert read.scores[0] == read.scores[2] > read.scores[1]
