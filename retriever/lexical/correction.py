@@ -16,7 +16,7 @@ from pathlib import Path
 
 from retriever.lexical.languages import detect_question
 from retriever.lexical.spelling import LONGEST, SHORTEST, Spellings
-from retriever.lexical.tokens import remove_accents
+from retriever.lexical.tokens import remove_accents, tokenize
 from retriever.query import Correction
 
 SHORTEST_PREFIX = 3  # letters of a half-typed word
@@ -101,7 +101,10 @@ def _find_meant(
     # A word with accents is none of documents in English.
     if is_word or not (lower.isascii() or documents):
         return ""
-    return spellings.nearest(word)
+    meant = spellings.nearest(word)
+    # Another form of it, as `bearbeite` of `bearbeiten`, is searched for alike; English stems join other words, too.
+    forms = [set(tokenize(text, (*documents,))) for text in (word, meant)]
+    return meant if not documents or forms[0].isdisjoint(forms[1]) else ""
 
 
 COMMON = Path(__file__).parent / "common"

@@ -84,6 +84,12 @@ def test_words_of_other_languages_stay(tmp_path: Path, notes: tuple[str, ...]) -
         assert sum(right) >= 0.75 * len(typos) > 15
 
 
+def test_another_form_of_a_word_is_no_typo(tmp_path: Path) -> None:
+    spellings = opened(tmp_path / "all", {1: "Dateien bearbeiten"})
+    question = "wie bearbeite ich Dateien"
+    assert correct(question, spellings, is_english_word, ("german",)).text == question
+
+
 def test_of_words_as_near_that_of_more_sections_is_meant(tmp_path: Path) -> None:
     assert opened(tmp_path / "all", {1: "lantern", 2: "lanyern", 3: "lantern"}).nearest("lankern") == "lantern"
 
