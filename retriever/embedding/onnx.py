@@ -247,7 +247,9 @@ READER = Path(__file__).parent / "models" / "reader-3"
 MAX_QUESTION_CHARS = 300
 MAX_TITLES = 3
 COMPARED = 4  # passages of one question, token by token
-UNRELATED_TOKENS = 0.68  # the mean late interaction, by the multilingual model, of five questions and other topics
+# Late interaction by the multilingual model: the mean of five questions and other topics, and what counts as 1, so that
+# texts about one question spread as they do by the English one (their standard deviation: .08 of 1 - .68, and .12).
+UNRELATED_TOKENS, SAME_TOKENS = 0.68, 0.88
 
 
 class CrossEncoder:
@@ -300,14 +302,14 @@ class PassageReader:
     """Reads passages by the bundled cross-encoder and late interaction; in other languages than English by this alone.
 
     The multilingual model was not taught to compare tokens, and all of its tokens are alike: its cosines c become
-    (c - m) / (1 - m), m the mean of a question with texts about something else.
+    (c - m) / (s - m), m the mean of a question with texts about something else, and spread as the English ones.
     """
 
     def __init__(self, encoder: OnnxEncoder | None = None, folder: Path = READER) -> None:
         """Take a bundled encoder, the English one if none, and the cross-encoder that goes with that."""
         self._encoder = encoder or OnnxEncoder()
         self._model = CrossEncoder(folder) if self._encoder.bundled_as != "multilingual" else None
-        self._unrelated = 0.0 if self._model else UNRELATED_TOKENS
+        self._unrelated, self._same = (0.0, 1.0) if self._model else (UNRELATED_TOKENS, SAME_TOKENS)
 
     def measure_known(self, text: str, *, in_english: bool) -> float:
         """Return which share of a text the models know, 0 to 1: both English ones have one vocabulary."""
@@ -326,7 +328,7 @@ class PassageReader:
 
             def compare(place: int) -> float:
                 cosine = interact(asked, self._encoder.encode_tokens(texts[place]))
-                return (cosine - self._unrelated) / (1 - self._unrelated)
+                return (cosine - self._unrelated) / (self._same - self._unrelated)
 
             with ThreadPoolExecutor(usable_cores()) as pool:
                 logits, best = [0.0] * len(texts), list(range(len(texts)))

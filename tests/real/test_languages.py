@@ -6,7 +6,6 @@ import pytest
 
 from retriever.api import index_folders, open_retriever
 from retriever.embedding.encoder import ENGLISH_MODEL, Tokens
-from retriever.types import Source
 from tests.program import PROJECT, Cli
 from tests.real.served import indexed
 from tests.shelf import write_pages
@@ -85,17 +84,6 @@ def test_lines_are_read_in_any_language_and_the_verdict_does_not_see_it(language
         trace = retriever.search(question).trace
     assert trace.signals.reading is None
     assert not next(stage for stage in trace.stages if stage.name == "read").skipped
-
-
-def test_what_it_knows_in_part_weighs_in_part(in_english: Path) -> None:
-    with open_retriever(index=in_english) as retriever:
-        weights = {}
-        for question in ("what does the law say", "was sagt das Gesetz", "API 密码"):
-            rankings = retriever.search(question).trace.rankings
-            weights[question] = next(item.weight for item in rankings if item.source is Source.SEMANTIC)
-    assert weights["what does the law say"] == 1
-    assert 0.2 < weights["was sagt das Gesetz"] < 0.9
-    assert 0 < weights["API 密码"] < weights["was sagt das Gesetz"]
 
 
 def test_a_question_in_another_language_than_the_documents_is_found_by_meaning(languages: Path) -> None:
