@@ -23,7 +23,6 @@ class DocumentTree:
         import networkx as nx  # 165 ms: paid by the first tree, not by every import
 
         self._graph: nx.DiGraph[str] = nx.DiGraph()
-        self._roots: list[str] = []
 
     def add_folders(self, id_prefix: str, document_path: str) -> str:
         """Add the folders above a document that are not there yet; return the id of the innermost."""
@@ -41,9 +40,7 @@ class DocumentTree:
     def add(self, node: Node, parent_id: str | None) -> None:
         """Add a node as the last child of its parent, which is in the tree; without a parent it is a root."""
         self._graph.add_node(node.id, node=node)
-        if parent_id is None:
-            self._roots.append(node.id)
-        else:
+        if parent_id is not None:
             self._graph.add_edge(parent_id, node.id)
 
     def node(self, node_id: str) -> Node:
@@ -77,39 +74,21 @@ class DocumentTree:
         A file whose only heading has its title is one line with that. The name of an indexed folder stands before its
         paths, if it has one. Control characters of documents are inert.
         """
-        shown = list(self._descend(node_id, depth, joins=True))
-        counts = self.count_folders() if any(node.kind is NodeKind.FOLDER for node, _, _ in shown) else {}
         lines = []
-        for node, lead, is_last in shown:
+        for node, lead, is_last in self._descend(node_id, depth, joins=True):
             branch = "" if lead is None else lead + ("└── " if is_last else "├── ")
             title = node.title if len(node.title) <= MAX_SHOWN_TITLE else f"{node.title[: MAX_SHOWN_TITLE - 1]}…"
             place = node.id if node.kind is NodeKind.FOLDER else f"{node.id_prefix}{node.citation}"
             held = ""
             if node.kind is NodeKind.FOLDER:
-                files, sections = counts[node.id]
+                inside = list(self.walk(node.id))
+                files = sum(below.kind is NodeKind.FILE for below in inside)
+                sections = sum(below.span is not None for below in inside)
                 held = (
                     f"  {files:,} file{'' if files == 1 else 's'}, {sections:,} section{'' if sections == 1 else 's'}"
                 )
             lines.append(f"{branch}{sanitize_line(title)}  {sanitize_line(place)}{held}")
         return "\n".join(lines)
-
-    def count_folders(self) -> dict[str, tuple[int, int]]:
-        """Map folder ids to how many files are below each, and how many sections with lines of their own."""
-        counts: dict[str, tuple[int, int]] = {}
-        sections = 0
-        for node in reversed(list(self.walk())):  # what a node contains comes before it
-            sections += node.span is not None
-            if node.kind is NodeKind.SECTION:
-                continue
-            own = (1, sections) if node.kind is NodeKind.FILE else counts.setdefault(node.id, (0, 0))
-            sections = 0
-            if parent := self.parent(node.id):
-                files, inside = counts.get(parent.id, (0, 0))
-                counts[parent.id] = files + own[0], inside + own[1]
-        return counts
-
-    def __len__(self) -> int:
-        return len(self._graph)
 
     def __contains__(self, node_id: object) -> bool:
         return node_id in self._graph
@@ -121,7 +100,8 @@ class DocumentTree:
 
         `joins` makes one node of a file and its only heading where both have one title.
         """
-        starts = self._roots if node_id is None else [node_id]
+        roots = (own for own, above in self._graph.in_degree if not above)
+        starts = roots if node_id is None else [node_id]
         pending: list[tuple[Node, str | None, bool, int]] = [(self.node(start), None, True, 0) for start in starts]
         pending.reverse()
         while pending:  # a loop, not recursion: folders may be nested deeper than Python's stack

@@ -32,7 +32,7 @@ def test_relatives(tree: DocumentTree) -> None:
 
 
 def test_a_walk(tree: DocumentTree) -> None:
-    assert len(ids(tree.walk())) == len(tree) == 12
+    assert len(ids(tree.walk())) == 12
     assert ids(tree.walk("use.md")) == ["use.md", "use.md#use", "use.md#use/run"]
     assert ids(tree.walk("use.md", depth=0)) == ["use.md"]
     assert ids(tree.walk(depth=1)) == ["/", "guide/", "use.md"]
@@ -61,6 +61,5 @@ def test_trees_deeper_and_wider_than_the_stack() -> None:
     deep = parse_document("/".join(["d"] * 3000) + "/a.md", "# A\n")
     wide = parse_document("w.md", "# h\n" * 10_000)
     tree = build_tree(deep, wide)
-    assert len(tree) == 1 + 3000 + 2 + 1 + 10_000
-    assert len(ids(tree.walk())) == len(tree)
+    assert len(ids(tree.walk())) == 1 + 3000 + 2 + 1 + 10_000
     assert tree.pretty("w.md").count("\n") == 10_000
