@@ -41,9 +41,9 @@ def open_encoder(settings: EncoderSettings, made_by: str | None = None, dimensio
 
             return SentenceTransformersEncoder(settings)
         case "ollama" | "openai":
-            from retriever.embedding.remote import open_remote
+            from retriever.embedding.remote import RemoteEncoder
 
-            return open_remote(settings, dimension)
+            return RemoteEncoder(settings, dimension)
         case "none":
             return None
 

@@ -15,7 +15,7 @@ from retriever.embedding.encoder import (
     unit_rows,
 )
 from retriever.errors import EncoderError
-from retriever.served.server import PAUSES_S, SERVERS, ModelServer
+from retriever.served.server import PAUSES_S, SERVERS
 from retriever.settings.schema import EncoderSettings
 from retriever.types import FloatMatrix
 
@@ -25,20 +25,6 @@ DOCUMENT_PAUSES_S = (0.5, 1, 2)  # before the second try, the third ..
 BATCH_SIZE = 32  # texts in a request: what is lost with one that fails is little
 
 
-def open_remote(settings: EncoderSettings, dimension: int | None = None) -> "RemoteEncoder":
-    """Return the encoder of a model on a server, which is not asked yet.
-
-    Raises:
-        EncoderError: no model is named, or the address may not be asked.
-    """
-    if not settings.model:
-        raise EncoderError("encoder.model: name the server's embedding model, such as nomic-embed-text")
-    # OLLAMA_HOST is followed as for the language model; to another machine only where encoder.url names it.
-    allow_remote = bool(settings.url)
-    server = SERVERS[settings.kind]("encoder", settings.model, settings.url, allow_remote)
-    return RemoteEncoder(server, settings, dimension)
-
-
 class RemoteEncoder(TokenEncoder):
     """Unit vectors from a server.
 
@@ -46,9 +32,17 @@ class RemoteEncoder(TokenEncoder):
     models' own counts are within a third of that. A text is refused, never cut, when the server's own count says so.
     """
 
-    def __init__(self, server: ModelServer, settings: EncoderSettings, dimension: int | None = None) -> None:
-        """Ask this server, not yet; `dimension` is the length of its vectors where that is known."""
-        self._server = server
+    def __init__(self, settings: EncoderSettings, dimension: int | None = None) -> None:
+        """Take what names the server, which is not asked yet, and the length of its vectors where that is known.
+
+        Raises:
+            EncoderError: no model is named, or the address may not be asked.
+        """
+        if not settings.model:
+            raise EncoderError("encoder.model: name the server's embedding model, such as nomic-embed-text")
+        # OLLAMA_HOST is followed as for the language model; to another machine only where encoder.url names it.
+        allow_remote = bool(settings.url)
+        self._server = SERVERS[settings.kind]("encoder", settings.model, settings.url, allow_remote)
         self._settings = settings
         self._tokens = bundled_tokens()
         self._known_dimension = dimension

@@ -11,7 +11,7 @@ import pytest
 from pydantic import BaseModel
 
 from retriever.embedding import remote
-from retriever.embedding.remote import open_remote
+from retriever.embedding.remote import RemoteEncoder
 from retriever.errors import EncoderError, LanguageModelError, RerankerError
 from retriever.rerank.cross_encoders import EndpointReranker
 from retriever.rerank.stage import RerankInput
@@ -70,7 +70,7 @@ class Served:
                 return Generator(Profile(llm=LlmSettings(seconds=self.seconds, **given))).write(TASK)
             case "encoder":
                 settings = EncoderSettings(**{"kind": self.script.kind, "model": "nomic-embed-text", **given})
-                return open_remote(settings, dimension=64).encode_queries(["two boats"])
+                return RemoteEncoder(settings, dimension=64).encode_queries(["two boats"])
         rerank = RerankSettings(kind="endpoint", url=given["url"])
         reranker = EndpointReranker(Profile(rerank=rerank, llm=LlmSettings(seconds=self.seconds)))
         return reranker.score("two boats", [RerankInput("", "boats")])

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from retriever.embedding import open_encoder, remote
-from retriever.embedding.remote import RemoteEncoder, open_remote
+from retriever.embedding.remote import RemoteEncoder
 from retriever.errors import EncoderError
 from retriever.places.background import UNRELATED_QUESTIONS
 from retriever.settings.schema import EncoderSettings
@@ -40,7 +40,7 @@ def _four_texts_in_a_request(monkeypatch: pytest.MonkeyPatch) -> None:
 def opened(server: ScriptedServer, **changes: object) -> RemoteEncoder:
     """An encoder on the server, without prefixes."""
     usual = {"kind": server.kind, "model": MODEL, "url": server.url, "query_prefix": "none", "document_prefix": "none"}
-    return open_remote(EncoderSettings(**{**usual, **changes}))  # type: ignore[arg-type] # the tests' own names
+    return RemoteEncoder(EncoderSettings(**{**usual, **changes}))  # type: ignore[arg-type] # the tests' own names
 
 
 def test_vectors_come_in_order_in_batches_and_at_length_one(served: ScriptedServer) -> None:
