@@ -103,7 +103,7 @@ class Tokens:
     @classmethod
     def in_file(cls, file: Path) -> "Tokens":
         """Return the tokens of a `tokenizer.json`; that it cannot be read is an EncoderError of the first use."""
-        return cls(lambda: _content_of(file))
+        return cls(lambda: read_tokenizer(file))
 
     @cached_property
     def _tokenizer(self) -> "Tokenizer":
@@ -234,7 +234,8 @@ def _script_of(letter: str) -> str:
     return unicodedata.name(letter, "?").partition(" ")[0]
 
 
-def _content_of(file: Path) -> str:
+def read_tokenizer(file: Path) -> str:
+    """Return the content of a `tokenizer.json`; EncoderError where it cannot be read."""
     try:
         return file.read_text(encoding="utf-8")
     except (OSError, ValueError) as error:

@@ -27,6 +27,7 @@ from retriever.embedding.encoder import (
     TokenEncoder,
     Tokens,
     fingerprint,
+    read_tokenizer,
     unit_rows,
 )
 from retriever.errors import EncoderError
@@ -178,15 +179,10 @@ class OnnxEncoder(TokenEncoder):
         """
         prefix = self._prefixes.query if is_question else self._prefixes.document
         ids = self._tokens.cut(prefix + text, self._limit).ids
-        vectors = run_model(self._session, ids, np.zeros_like(ids), self._token_output)[0][1:-1]
+        vectors = run_model(self._session, ids, np.zeros_like(ids), output=-1)[0][1:-1]
         lengths: FloatMatrix = np.linalg.norm(vectors, axis=1, keepdims=True)
         units: FloatMatrix = vectors / np.maximum(lengths, 1e-9)
         return units
-
-    @cached_property
-    def _token_output(self) -> str:
-        name: str = self._session.get_outputs()[-1].name
-        return name
 
     def _one(self, ids: Sequence[int]) -> FloatMatrix:
         """Return (d,), not yet a unit vector."""
@@ -214,11 +210,11 @@ def open_session(path: Path, threads: int) -> "InferenceSession":
         raise EncoderError(f"{path} cannot be loaded: {error}") from error
 
 
-def run_model(session: "InferenceSession", ids: Sequence[int], types: npt.ArrayLike, output: str = "") -> FloatMatrix:
-    """Return an output for one row of tokens; without a name the first."""
+def run_model(session: "InferenceSession", ids: Sequence[int], types: npt.ArrayLike, output: int = 0) -> FloatMatrix:
+    """Return one of the model's outputs for one row of tokens."""
     known = {"input_ids": ids, "attention_mask": np.ones_like(ids), "token_type_ids": types}
     given = {item.name: np.array([known[item.name]], dtype=np.int64) for item in session.get_inputs()}
-    values: FloatMatrix = session.run([output or session.get_outputs()[0].name], given)[0]
+    values: FloatMatrix = session.run([session.get_outputs()[output].name], given)[0]
     return values
 
 
@@ -289,10 +285,7 @@ class CrossEncoder:
         from tokenizers import Tokenizer  # 20 ms
 
         card = ModelCard.read(self._folder, RERANKER_CARD)
-        try:
-            tokenizer = Tokenizer.from_str((self._folder / TOKENIZER_NAME).read_text(encoding="utf-8"))
-        except OSError as error:
-            raise EncoderError(f"{self._folder / TOKENIZER_NAME} cannot be read: {error.strerror}") from error
+        tokenizer = Tokenizer.from_str(read_tokenizer(self._folder / TOKENIZER_NAME))
         tokenizer.no_padding()
         tokenizer.enable_truncation(min(card.max_tokens, self._max_tokens))
         return open_session(self._folder / MODEL_NAME, self._threads), tokenizer
