@@ -113,7 +113,6 @@ class CorpusOptions:
     # have a reader.
     suffixes: tuple[str, ...] = ()
     ignore: tuple[str, ...] = ()  # gitignore patterns relative to the folder; they win over every .gitignore
-    max_file_bytes: int = MAX_FILE_BYTES  # a larger file is skipped by name, unread
 
 
 class SourceFile(NamedTuple):  # which takes a quarter of a dataclass's time to make: each question lists all files
@@ -327,8 +326,8 @@ class _Walk:
             return
         if not stat.S_ISREG(status.st_mode):
             self.skip(path, "not a regular file")
-        elif status.st_size > self.options.max_file_bytes:
-            self.skip(path, f"{status.st_size:,} bytes, more than the limit of {self.options.max_file_bytes:,}")
+        elif status.st_size > MAX_FILE_BYTES:
+            self.skip(path, f"{status.st_size:,} bytes, more than the limit of {MAX_FILE_BYTES:,}")
         else:
             self.files.append(SourceFile(path, entry.path, *identify(status)))
 
@@ -402,7 +401,7 @@ def find_document(root: str, path: str, options: CorpusOptions | None = None) ->
                 break
     except OSError as error:
         raise UnreadableDocumentError(path, _describe(error)) from error
-    if not is_listed or status.st_size > walk.options.max_file_bytes:
+    if not is_listed or status.st_size > MAX_FILE_BYTES:
         raise UnreadableDocumentError(path, "no document that the folder lists")
     return SourceFile(path, f"{root}/{path}", *identify(status))
 

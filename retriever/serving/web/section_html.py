@@ -26,7 +26,7 @@ from pygments.lexers import get_lexer_by_name
 from pygments.token import STANDARD_TYPES
 
 from pageindex.blocks import show_role
-from pageindex.corpus import UnreadableDocumentError, find_document, open_regular
+from pageindex.corpus import UnreadableDocumentError, find_document, read_file
 from pageindex.dialects import COMMONMARK, Dialect
 from pageindex.links import LinkKind, join_path
 from pageindex.node import Span
@@ -384,11 +384,10 @@ def read_picture(folder: str, path: str, access: FolderAccess) -> tuple[bytes, s
     """
     media_type = PICTURE_TYPES.get(PurePosixPath(path).suffix.lower())
     if media_type is not None and folder in access.folders:
-        pictures = replace(access.options, suffixes=tuple(PICTURE_TYPES), max_file_bytes=MAX_PICTURE_BYTES)
+        pictures = replace(access.options, suffixes=tuple(PICTURE_TYPES))
         with suppress(UnreadableDocumentError, OSError, ValueError):
-            find_document(folder, path, pictures)
-            with os.fdopen(open_regular(f"{folder}/{path}"), "rb") as file:
-                return file.read(MAX_PICTURE_BYTES), media_type
+            picture = find_document(folder, path, pictures)
+            return read_file(picture.absolute, MAX_PICTURE_BYTES), media_type
     raise UsageError("there is no such picture below the indexed folders")
 
 
