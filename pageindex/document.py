@@ -45,8 +45,6 @@ class Document:
 
     path: str
     """Relative to the indexed folder."""
-    id_prefix: str
-    """The beginning of its ids, before the path."""
     title: str
     """The file node's title."""
     front_matter: FrontMatter
@@ -120,7 +118,7 @@ def parse_document(path: str, text: str, id_prefix: str = "", dialect: str = COM
     tags: dict[str, str] = {}
     for tag in (*matter.tags, *own_tags):
         tags.setdefault(tag.casefold(), tag)
-    return Document(path, id_prefix, file_node.title, matter, tuple(placed), links, warnings, tuple(tags.values()))
+    return Document(path, file_node.title, matter, tuple(placed), links, warnings, tuple(tags.values()))
 
 
 def find_holders(nodes: Sequence[Placed]) -> dict[str, str]:

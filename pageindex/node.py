@@ -101,12 +101,6 @@ class Node:
         return any(unit.kind is not UnitKind.FIELD for unit in self.units)
 
     @property
-    def id_prefix(self) -> str:
-        """The part of the id before the path: it tells the folders of one index apart, and ends with a colon."""
-        rest = self.id.removeprefix(self.path)
-        return "" if len(rest) < len(self.id) and rest[:1] in ("", "#", "/") else f"{self.id.partition(':')[0]}:"
-
-    @property
     def citation(self) -> str:
         """`path:first-last`, or `path:line`; the path alone without a line of its own. Not escaped for a terminal."""
         return f"{self.path}:{self.span}" if self.span else self.path

@@ -78,8 +78,6 @@ class DocumentTree:
         for node, lead, is_last in self._descend(node_id, depth, joins=True):
             branch = "" if lead is None else lead + ("└── " if is_last else "├── ")
             title = node.title if len(node.title) <= MAX_SHOWN_TITLE else f"{node.title[: MAX_SHOWN_TITLE - 1]}…"
-            place = node.id if node.kind is NodeKind.FOLDER else f"{node.id_prefix}{node.citation}"
-            held = ""
             if node.kind is NodeKind.FOLDER:
                 inside = list(self.walk(node.id))
                 files = sum(below.kind is NodeKind.FILE for below in inside)
@@ -87,6 +85,9 @@ class DocumentTree:
                 held = (
                     f"  {files:,} file{'' if files == 1 else 's'}, {sections:,} section{'' if sections == 1 else 's'}"
                 )
+                place = node.id
+            else:  # no slug has the dot of a path: behind its last place are slugs alone
+                place, held = node.id[: node.id.rindex(node.path)] + node.citation, ""
             lines.append(f"{branch}{sanitize_line(title)}  {sanitize_line(place)}{held}")
         return "\n".join(lines)
 
