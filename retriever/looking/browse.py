@@ -1,7 +1,7 @@
 """Reading and looking around in an index, without a question: the tree, a section, its neighbors, what is similar."""
 
 import contextlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -250,7 +250,8 @@ def score_similar(
     tree.load([key])
     if not view.state.fingerprint:
         raise UsageError("the index has no vectors, by which to say what is similar", hint=suggest("index FOLDER"))
-    own = {node_id, *list_below(view, node_id)}
+    of_file = {node.id for node in reading.outlines(view.connection, [key])}
+    own = {part for part in of_file if f"{part}/".startswith((f"{node_id}/", f"{node_id}#"))}
     _, owners, matrix = vectors_of_nodes(view.connection, view.state.fingerprint, own)
     if not len(matrix):
         yet = " yet; ask again when more is" if view.state.embedded_share < 1 else ""
@@ -258,7 +259,6 @@ def score_similar(
     floor, templates = measure_unrelated(view)
     parts = tree.read(owners)
     telling = [row for part, row in zip(owners, matrix, strict=True) if parts[part].title not in templates]
-    of_file = {node.id for node in reading.outlines(view.connection, [key])}
     scores = score_near(view, np.mean(telling, axis=0, keepdims=True), of_file, count) if telling else {}
     tree.load_nodes(scores)
     nodes = tree.read(scores)
@@ -311,9 +311,3 @@ def measure_unrelated(view: View) -> tuple[float, set[str]]:
         if len(same) and np.median(same) > floor:  # a log of each day has one title, and says something else
             templates.add(title)
     return floor, templates
-
-
-def list_below(view: View, node_id: str) -> Iterator[str]:
-    for child in view.tree.children(node_id):
-        yield child.id
-        yield from list_below(view, child.id)
