@@ -11,17 +11,13 @@ from functools import cache
 from typing import Any
 
 from pageindex.node import Node, Span
-from retriever.query import ExpansionReport, Scope
+from retriever.query import Scope
 from retriever.trace import Spent
-from retriever.types import Answer, Degradation, IndexState, ShortAnswer
+from retriever.types import Answer, Degradation, ShortAnswer
 
 SCHEMA_VERSION = 6
 
-# Properties that programs see beside the fields; `citation` of every class that has one.
-ADDED: dict[type, tuple[str, ...]] = {
-    IndexState: ("fresh",),
-    ExpansionReport: ("used",),
-}
+ADDED = ("fresh", "used", "citation")  # properties that programs see beside the fields
 # Fields that are tuples of rows: the keys of a row.
 ROWS = {
     "matched_fields": ("key", "value"),
@@ -37,9 +33,8 @@ TIMES = frozenset({"milliseconds", "seconds"})  # rounded to three digits
 @cache
 def list_keys(kind: type) -> tuple[str, ...]:
     """Return the keys of the JSON object of a dataclass or named tuple, in order: its fields and properties."""
-    citation = ("citation",) if hasattr(kind, "citation") else ()
     names = getattr(kind, "_fields", None) or [field.name for field in fields(kind)]
-    return (*names, *ADDED.get(kind, ()), *citation)
+    return (*names, *(name for name in ADDED if hasattr(kind, name)))
 
 
 def dump(value: Any, *left_out: str) -> Any:  # noqa: ANN401 - JSON
