@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from html.parser import HTMLParser
-from itertools import chain
+from itertools import accumulate, chain
 from typing import Literal
 
 from markdown_it import MarkdownIt
@@ -159,11 +159,9 @@ def count_lines(text: str) -> int:
 
 def line_starts(text: str) -> Sequence[int]:
     """Return where each line starts, in characters, and at last where the text ends."""
-    starts, place = array("q", [0]), text.find("\n")  # a list has 40 bytes for each
-    while place >= 0:
-        starts.append(place + 1)
-        place = text.find("\n", place + 1)
-    starts.append(len(text))
+    lengths = (len(line) + 1 for line in text.split("\n"))
+    starts = array("q", accumulate(lengths, initial=0))  # a list has 40 bytes for each
+    starts[-1] = len(text)
     return starts
 
 
