@@ -56,11 +56,6 @@ class DocumentTree:
         """Return the nodes that this one contains, in document order."""
         return tuple(map(self.node, self._graph.successors(node_id)))
 
-    def only_section(self, node: Node) -> Node | None:
-        """Return the only heading of a file where both have one title, so that they are shown as one; else None."""
-        family = self.children(node.id) if node.kind is NodeKind.FILE else ()
-        return family[0] if [child.title for child in family] == [node.title] else None
-
     def walk(self, node_id: str | None = None, depth: int | None = None) -> Iterator[Node]:
         """Yield a node and what it contains, parents first, in document order; all roots without an id.
 
@@ -108,8 +103,8 @@ class DocumentTree:
         while pending:  # a loop, not recursion: folders may be nested deeper than Python's stack
             node, lead, is_last, level = pending.pop()
             family = self.children(node.id)
-            if joins and (section := self.only_section(node)):
-                node, family = replace(node, span=None), self.children(section.id)  # by its path all of it is read
+            if joins and node.kind is NodeKind.FILE and [child.title for child in family] == [node.title]:
+                node, family = replace(node, span=None), self.children(family[0].id)  # by its path all of it is read
             yield node, lead, is_last
             if depth is None or level < depth:
                 below = "" if lead is None else lead + ("    " if is_last else "│   ")
