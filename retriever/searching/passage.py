@@ -65,11 +65,6 @@ _POINTS_BACK = re.compile(
     r"|the (?:first|second|last|above|previous) (?:command|line|step|example|option|part|case|approach))\b",
     re.IGNORECASE,
 )
-# What is done about what stands before.
-_DONE_BY = re.compile(
-    r"(?:then|so|instead|for (?:this|that)|to do (?:this|that|so)|in (?:this|that|such a) case|dann|dafür|dazu)\b",
-    re.IGNORECASE,
-)
 
 # What each feature of `read_features`, and each kind of unit, adds to a score. All are fitted but two, of which the
 # questions of the fit have too few: the term's, which it gives 1.05 (lists of settings, where `Default:` is one line of
@@ -221,8 +216,6 @@ def find_passage(node: Node, asked: Asked, scored: ScoredUnits, matched: Span | 
         sentence = show_lists(units, lists)
         return Passage(fit_span(node, units, span), sentence, " ".join(sentence.split()))
     best = choose_item(units, scores, best)
-    if asked.kind in (QuestionKind.HOW_TO, QuestionKind.OTHER) and says_how(units, best):
-        best += 1
     beside = find_beside(units, scores, best, asked)
     span = fit_span(node, units, join([units[place].span for place in beside]))
     shown, last = [show_unit(units[best])], units[best].span.last
@@ -466,12 +459,6 @@ def choose_item(units: Sequence[Unit], scores: Sequence[float], best: int) -> in
 def holds(outer: Unit, inner: Unit) -> bool:
     """Return whether all lines of a unit are among those of another."""
     return outer.span.overlap(inner.span) == len(inner.span)
-
-
-def says_how(units: Sequence[Unit], place: int) -> bool:
-    """Return whether the unit behind one says what is done about it: `Then you can ...`, `For that, use ...`."""
-    following = place + 1
-    return following < len(units) and points_back(units, following) and bool(_DONE_BY.match(units[following].text))
 
 
 def find_other_side(units: Sequence[Unit], scores: Sequence[float], best: int, asked: Asked) -> int | None:
