@@ -5,6 +5,7 @@ sections bear it: `Installation` stands above forty of them, `Splatting` above o
 """
 
 from collections.abc import Callable
+from functools import partial
 from itertools import compress, takewhile
 from pathlib import PurePosixPath
 
@@ -64,18 +65,11 @@ def find_file(view: View, typed: str) -> dict[str, float]:
     return dict.fromkeys(compress(ids, view.are_allowed(ids)), 1.0)
 
 
-def find_code(view: View, typed: str) -> dict[str, float]:
-    """Return the sections that are called so letter by letter, as programs have names: `fs.open`, `--print`."""
-    return find_called(view, typed, spell_code)
-
-
-def find_titled(view: View, typed: str) -> dict[str, float]:
-    """Return the sections with this title, file name or alias, in any form of its words."""
-    return find_called(view, typed, spell_name)
-
-
 def find_called(view: View, typed: str, spell: Callable[[str], str]) -> dict[str, float]:
-    """Return the sections with a name; else those with what is left of it without everyday verbs: `use tabs`."""
+    """Return the sections with a name; else those with what is left of it without everyday verbs: `use tabs`.
+
+    `spell_code` finds those called so letter by letter, `--print`; `spell_name` a title, file name or alias.
+    """
     about = drop_verbs(typed, view.lexical.detect_question(typed)).strip(PUNCTUATION)
     for name in dict.fromkeys((spell(typed), spell(about))):
         if found := find_bearers(view, name):
@@ -152,7 +146,7 @@ AS_WRITTEN = 0.5  # of what a section is called by
 # How sections are named, what each way is worth, and how it is told.
 FINDERS = (
     (find_file, 1.0, "by name"),
-    (find_code, 1.0, "by name"),
-    (find_titled, 1.0, "by name"),
+    (partial(find_called, spell=spell_code), 1.0, "by name"),
+    (partial(find_called, spell=spell_name), 1.0, "by name"),
     (find_written, AS_WRITTEN, "as written"),
 )
