@@ -18,7 +18,6 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from pageindex.corpus import list_files, read_document
 from pageindex.document import parse_document
-from retriever.embedding import is_english_word
 from retriever.lexical.correction import correct
 from retriever.lexical.spelling import Spellings, build_spellings
 from retriever.lexical.tokens import remove_accents
@@ -30,7 +29,7 @@ NOTES = {"German notes": ("de", "german"), "French notes": ("fr", "french"), "Sp
 def count_changed(words: Sequence[str], spellings: Spellings, documents: tuple[str, ...]) -> tuple[list[str], int]:
     """Return the words that become another one, with that, and how many the documents lack."""
     lacking = [word for word in words if not spellings.holds(word.lower())]
-    corrected = [item for word in lacking for item in correct(word, spellings, is_english_word, documents).corrections]
+    corrected = [item for word in lacking for item in correct(word, spellings, documents).corrections]
     return [f"{item.wrote} > {item.searched}" for item in corrected], len(lacking)
 
 
@@ -39,7 +38,7 @@ def count_corrected(
 ) -> tuple[int, int]:
     """Return how many typos become what was meant, and of how many the documents hold that."""
     held = [(wrote, meant) for wrote, meant in typos if spellings.holds(meant.lower())]
-    found = [(correct(wrote, spellings, is_english_word, documents).text, meant) for wrote, meant in held]
+    found = [(correct(wrote, spellings, documents).text, meant) for wrote, meant in held]
     return sum(remove_accents(text) == remove_accents(meant.lower()) for text, meant in found), len(held)
 
 

@@ -8,12 +8,13 @@ from wordfreq; common/LICENSE has the terms of that data.
 """
 
 import gzip
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import takewhile
 from pathlib import Path
 
+from retriever.embedding import is_english_word
 from retriever.lexical.languages import detect_question
 from retriever.lexical.spelling import LONGEST, SHORTEST, Spellings
 from retriever.lexical.tokens import remove_accents, tokenize
@@ -40,7 +41,6 @@ class CorrectedQuestion:
 def correct(
     question: str,
     spellings: Spellings,
-    is_english: Callable[[str], bool],
     documents: tuple[str, ...] = (),
     *,
     is_typing: bool = False,
@@ -49,10 +49,8 @@ def correct(
 
     Args:
         question: what stands in double quotes in it, is written in capitals inside a word, or holds a digit, is meant
-            as it is written.
+            as it is written. An English word is one as well: a question for a `padlock` means no `paddock`.
         spellings: of the documents.
-        is_english: whether a word in lower case is an English one: a question for a `padlock` means no `paddock`,
-            whatever the documents are about.
         documents: their languages, beside English.
         is_typing: whether its last word is completed.
     """
@@ -63,10 +61,10 @@ def correct(
     if is_typing and len(parts) <= TYPED_WORDS and words[-1]:
         # The letters at the end: of `--froz` as well, which stays.
         begun = "".join(takewhile(str.isalpha, reversed(words[-1])))[::-1].lower()
-        longer = spellings.complete(remove_accents(begun), 1)[:MOST_COMPLETED] if len(begun) >= SHORTEST_PREFIX else []
+        longer = spellings.complete(remove_accents(begun))[:MOST_COMPLETED] if len(begun) >= SHORTEST_PREFIX else []
         half_typed = question
         if longer:
-            stays = begun != words[-1].lower() or spellings.holds(begun) or is_english(begun)
+            stays = begun != words[-1].lower() or spellings.holds(begun) or is_english_word(begun)
             corrections += [] if stays else [Correction(words[-1], ", ".join(longer))]
             parts[-1] = " ".join([parts[-1], *longer] if stays else longer)
             words[-1] = ""
@@ -81,23 +79,22 @@ def correct(
         unknown += 1
         if unknown > MOST_UNKNOWN:
             break
-        if meant := _find_meant(word.lower(), spellings, is_english, documents, question):
+        if meant := _find_meant(word.lower(), spellings, documents, question):
             parts[place] = parts[place].replace(word, meant)
             corrections.append(Correction(word, meant))
             half_typed = ""  # then names are looked for as corrected
     return CorrectedQuestion(" ".join(parts), tuple(corrections), half_typed)
 
 
-def _find_meant(
-    lower: str, spellings: Spellings, is_english: Callable[[str], bool], documents: Sequence[str], question: str
-) -> str:
+def _find_meant(lower: str, spellings: Spellings, documents: Sequence[str], question: str) -> str:
     """Return the word of the documents that a word in lower case is a typo of; empty where it is none."""
     word = remove_accents(lower)
     if len(word) < SHORTEST:
         return ""
     # Of the question, all where nothing says which, and of the documents.
     languages = {*detect_question(question, LISTED), *documents}.intersection(LISTED)
-    is_word = is_english(word) or any(is_common(word, name) for name in languages)
+    # A search of the text takes .1 ms; a set of its words would take 5 ms to make, and 3 MB.
+    is_word = is_english_word(word) or any(f"\n{word}\n" in _read_common(name) for name in languages)
     # A word with accents is none of documents in English.
     if is_word or not (lower.isascii() or documents):
         return ""
@@ -109,12 +106,6 @@ def _find_meant(
 
 COMMON = Path(__file__).parent / "common"
 LISTED = ("german", "french", "spanish", "portuguese", "italian", "dutch", "swedish", "danish", "norwegian")
-
-
-def is_common(word: str, language: str) -> bool:
-    """Return whether a word in lower case, without accents, is a common one of a language of `LISTED`."""
-    # A search of the text takes .1 ms; a set of its words would take 5 ms to make, and 3 MB.
-    return f"\n{word}\n" in _read_common(language)
 
 
 @cache

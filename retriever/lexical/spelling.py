@@ -76,15 +76,13 @@ class Spellings:
         half = (len(word) - 2) // 2  # letters that a typo leaves alone, at the beginning or the end
         return self._find(word[:half], word[-half:], len(word))
 
-    def complete(self, word: str, least: int) -> list[str]:
-        """Return words of the documents that begin with this one, one of each stem, those of most sections first.
+    def complete(self, word: str) -> list[str]:
+        """Return words of the documents that go on where this one ends, one of each stem, those of most sections first.
 
         Args:
             word: in lower case, without accents.
-            least: how many letters more they have.
         """
-        longer = self._find(word)
-        found = sorted((-sections, other) for other, sections in longer if len(other) >= len(word) + least)
+        found = sorted((-sections, other) for other, sections in self._find(word) if other != word)
         by_stem: dict[str, str] = {}
         for _, other in found:
             by_stem.setdefault(stem_word(other, "english"), other)

@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from retriever.embedding import is_english_word, measure_known_text, unread_tokens
+from retriever.embedding import measure_known_text, unread_tokens
 from retriever.embedding.encoder import checked_rows
 from retriever.errors import EncoderError, QuestionError
 from retriever.lexical.correction import CorrectedQuestion, correct
@@ -133,8 +133,7 @@ def correct_question(asked: ExpandedQuery, view: "View") -> ExpandedQuery:
         place = question.lower().index(recent[0])
         question = question[:place] + recent[1] + question[place + len(recent[0]) :]
         days = [Correction(*recent)]
-    known = (view.spellings, is_english_word, view.lexical.languages)
-    corrected = correct(question, *known, is_typing=asked.is_typing)
+    corrected = correct(question, view.spellings, view.lexical.languages, is_typing=asked.is_typing)
     corrected = replace(corrected, corrections=(*days, *corrected.corrections))
     return replace(asked, question=corrected.text, corrected=corrected, corrects=False)
 

@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from retriever.embedding import is_english_word
 from retriever.lexical.correction import correct
 from retriever.lexical.spelling import Spellings, build_spellings
 from retriever.lexical.tokens import remove_accents
@@ -34,7 +33,7 @@ def opened(folder: Path, texts: Mapping[int, str]) -> Spellings:
 
 @pytest.mark.parametrize(("question", "meant"), read_table("spelling", "A typo is corrected"))
 def test_a_typo_is_corrected_and_all_else_stays(spellings: Spellings, question: str, meant: str) -> None:
-    found = correct(question, spellings, is_english_word)
+    found = correct(question, spellings)
     assert found.text == meant
     assert [item.wrote for item in found.corrections] == [
         own for own, other in zip(question.strip("?").split(), meant.strip("?").split(), strict=True) if own != other
@@ -42,7 +41,7 @@ def test_a_typo_is_corrected_and_all_else_stays(spellings: Spellings, question: 
 
 
 def test_the_first_twenty_unknown_words_are_corrected(spellings: Spellings) -> None:
-    found = correct("vacation pay " + "severence pakage " * 400, spellings, is_english_word)
+    found = correct("vacation pay " + "severence pakage " * 400, spellings)
     assert len(found.corrections) == 20
     assert found.text.split()[:4] == ["vacation", "pay", "severance", "package"]
     assert found.text.endswith("severence pakage ")
@@ -50,14 +49,14 @@ def test_the_first_twenty_unknown_words_are_corrected(spellings: Spellings) -> N
 
 @pytest.mark.parametrize("question", read_table("spelling", "No typo"))
 def test_what_is_no_typo_stays(spellings: Spellings, question: str) -> None:
-    found = correct(question, spellings, is_english_word)
+    found = correct(question, spellings)
     assert (found.text, found.corrections) == (question, ())
 
 
 @pytest.mark.parametrize(("question", "meant"), read_table("spelling", "Half typed"))
 def test_a_half_typed_word_is_the_beginning_of_one(spellings: Spellings, question: str, meant: str) -> None:
-    assert correct(question, spellings, is_english_word, is_typing=True).text == meant
-    assert correct(question, spellings, is_english_word).text == question
+    assert correct(question, spellings, is_typing=True).text == meant
+    assert correct(question, spellings).text == question
 
 
 NOTES = Path(__file__).parents[1] / "data/languages"
@@ -75,11 +74,11 @@ def test_words_of_other_languages_stay(tmp_path: Path, notes: tuple[str, ...]) -
 
     for words in SETS["words"].values():
         asked = [word for word in words if not spellings.holds(word.lower())]
-        changed = [word for word in asked if correct(word, spellings, is_english_word, documents).corrections]
+        changed = [word for word in asked if correct(word, spellings, documents).corrections]
         assert 50 * len(changed) <= len(asked), changed
     for name in CODES.keys() & set(notes):
         typos = [(wrote, meant) for wrote, meant in SETS["typos"][name] if spellings.holds(meant.lower())]
-        found = [correct(wrote, spellings, is_english_word, documents).text for wrote, _ in typos]
+        found = [correct(wrote, spellings, documents).text for wrote, _ in typos]
         right = [remove_accents(meant.lower()) == text for (_, meant), text in zip(typos, found, strict=True)]
         assert sum(right) >= 0.75 * len(typos) > 15
 
@@ -87,7 +86,7 @@ def test_words_of_other_languages_stay(tmp_path: Path, notes: tuple[str, ...]) -
 def test_another_form_of_a_word_is_no_typo(tmp_path: Path) -> None:
     spellings = opened(tmp_path / "all", {1: "Dateien bearbeiten"})
     question = "wie bearbeite ich Dateien"
-    assert correct(question, spellings, is_english_word, ("german",)).text == question
+    assert correct(question, spellings, ("german",)).text == question
 
 
 def test_of_words_as_near_that_of_more_sections_is_meant(tmp_path: Path) -> None:
