@@ -1,6 +1,6 @@
 """Texts to vectors: the kinds of encoder, each in its module, and which one the settings ask for."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -73,10 +73,3 @@ def is_english_word(word: str) -> bool:
 def unread_tokens(encoder: Encoder, questions: Sequence[str]) -> list[int]:
     """Return how many tokens at the end of each question the encoder does not read; 0 for all but the longest."""
     return [max(0, count - encoder.max_tokens) for count in encoder.count_tokens(questions)]
-
-
-def measure_known_text(encoder: Encoder, text: str, *, in_english: bool = True) -> float:
-    """Return the share of a text that the encoder knows, 0 to 1 (`Tokens.measure_known`); 1 without its vocabulary."""
-    # Asked by name, as for its tokens: to look at a remote one's properties would call its server.
-    own: Callable[..., float] | None = getattr(encoder, "measure_known", None)
-    return own(text, in_english=in_english) if own else 1.0

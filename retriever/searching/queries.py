@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from retriever.embedding import measure_known_text, unread_tokens
+from retriever.embedding import unread_tokens
 from retriever.embedding.encoder import checked_rows
 from retriever.errors import EncoderError, QuestionError
 from retriever.lexical.correction import CorrectedQuestion, correct
@@ -229,7 +229,9 @@ def encode(
             question of which the encoder knows next to nothing.
         in_english: whether the question may be.
     """
-    known = measure_known_text(encoder, queries[0].text, in_english=in_english)
+    # Asked by name: the vocabulary of an encoder may not be here.
+    measure_known = getattr(encoder, "measure_known", None)
+    known = measure_known(queries[0].text, in_english=in_english) if measure_known else 1.0
     if known < LEAST_KNOWN:
         text = f"the embedding model knows {known:.0%} of the question, which was searched for by its words alone"
         recorder.degrade(StageName.EMBED, text)
