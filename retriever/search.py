@@ -141,8 +141,7 @@ def encode_queries(
     queries = weigh_queries(expanded.question, expanded.expansion, profile)
     with recorder.stage(StageName.EMBED) as note:
         encoder = models.encoder_for(view, recorder)
-        in_english = not view.lexical.detect_question(expanded.question)
-        encoded = encode(encoder, queries, recorder, in_english=in_english) if encoder else None
+        encoded = encode(encoder, queries, recorder) if encoder else None
         note.text = "one vector" if len(queries) == 1 else f"{len(queries)} texts"
         if encoded is None:
             note.skip()

@@ -127,35 +127,25 @@ class Tokens:
         # A name of a file that is no UTF-8 has halves of characters, which the tokenizer refuses.
         return word.isprintable() and self._tokenizer.token_to_id(word) is not None
 
-    def measure_known(self, text: str, *, in_english: bool = True) -> float:
+    def measure_known(self, text: str) -> float:
         """Return the share of a text that the model knows, 0 to 1: of its pieces, those in a script it was taught.
 
         A piece for what is unknown counts as often as it has letters: one may be a whole line of Thai.
-        1 for a text in Latin letters that may be English, and for a model whose pieces are bytes.
-
-        Args:
-            text: of a question or a document.
-            in_english: whether it may be. If not, and the model has been taught nothing but Latin letters, the pieces
-                that words are continued with are unknown as well: it has hardly seen words that it has to cut.
+        1 for a text in Latin letters, and for a model whose pieces are bytes.
         """
         runs = [] if text.isascii() else list(re.finditer(_OTHER_SCRIPT, text))
-        if (not runs and in_english) or self._scripts is None:
+        if not runs or self._scripts is None:
             return 1.0
         foreign = {place for run in runs for place in range(*run.span())}
-        counts_cuts = not in_english and self._scripts == {"LATIN"}
         known = unknown = 0
         encoding = self._tokenizer.encode(text)  # the fast way has no offsets
-        last_word = None
-        for piece, word, (start, end) in zip(encoding.tokens, encoding.word_ids, encoding.offsets, strict=True):
+        for piece, (start, end) in zip(encoding.tokens, encoding.offsets, strict=True):
             letters = sum(text[place].isalnum() for place in range(start, end))
             is_taught = all(_script_of(letter) in self._scripts for letter in piece if letter.isalpha())
             if start in foreign and (piece == self._unknown_piece or not is_taught):
                 unknown += letters
-            elif counts_cuts and word == last_word:
-                unknown += letters > 0
             else:
                 known += letters > 0
-            last_word = word
         return known / (known + unknown) if known + unknown else 1.0
 
     @cached_property
@@ -272,9 +262,9 @@ class TokenEncoder(ABC):
         """Return the length of each text in tokens, special ones included, without any cut."""
         return self._tokens.count(texts)
 
-    def measure_known(self, text: str, *, in_english: bool = True) -> float:
+    def measure_known(self, text: str) -> float:
         """Return which share of a text the model knows, 0 to 1 (`Tokens.measure_known`)."""
-        return self._tokens.measure_known(text, in_english=in_english)
+        return self._tokens.measure_known(text)
 
     def encode_documents(self, texts: Sequence[str]) -> FloatMatrix:
         """Return (n, d) float32, unit rows, in the order of the texts.

@@ -304,9 +304,9 @@ class PassageReader:
         self._model = CrossEncoder(folder) if self._encoder.bundled_as != "multilingual" else None
         self._unrelated, self._same = (0.0, 1.0) if self._model else (UNRELATED_TOKENS, SAME_TOKENS)
 
-    def measure_known(self, text: str, *, in_english: bool) -> float:
+    def measure_known(self, text: str) -> float:
         """Return which share of a text the models know, 0 to 1: both English ones have one vocabulary."""
-        return self._encoder.measure_known(text, in_english=in_english)
+        return self._encoder.measure_known(text)
 
     def read(self, question: str, passages: Sequence[tuple[Sequence[str], str]]) -> list[Reading]:
         """Return a reading of each passage, given with the titles above it; EncoderError.

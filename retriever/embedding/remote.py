@@ -76,7 +76,7 @@ class RemoteEncoder(TokenEncoder):
     def _limit(self) -> int:
         return self._settings.max_tokens
 
-    def measure_known(self, text: str, *, in_english: bool = True) -> float:
+    def measure_known(self, text: str) -> float:
         """Return 1: the model's vocabulary is not here."""
         return 1.0
 

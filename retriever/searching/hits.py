@@ -227,12 +227,11 @@ def read_units(
 ) -> Sequence[Reading]:
     """Return what the reader says of some units, with the titles above each; the best counts for the verdict.
 
-    For the verdict it reads the rewordings too that were searched with: they ask in words that documents use. It was
-    taught English, and knows as much of other languages as their words have pieces of English ones. Where it knows too
-    little, or cannot be used, it says nothing, and the recorder why.
+    For the verdict it reads the rewordings too that were searched with: they ask in words that documents use. Where it
+    knows too little of the question's script, or cannot be used, it says nothing, and the recorder why.
     """
     with recorder.stage(StageName.READ) as note:
-        known = reader.measure_known(question, in_english=recorder.signals.in_english)
+        known = reader.measure_known(question)
         if known < UNDERSTOOD_FROM:
             note.skip(f"the reader knows {known:.0%} of the question")
             return ()

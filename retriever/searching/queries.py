@@ -217,9 +217,7 @@ class EncodedQueries:
     """Which share of the question the encoder knows, 0 to 1."""
 
 
-def encode(
-    encoder: Encoder, queries: Sequence[Query], recorder: Recorder, *, in_english: bool = True
-) -> EncodedQueries | None:
+def encode(encoder: Encoder, queries: Sequence[Query], recorder: Recorder) -> EncodedQueries | None:
     """Encode the questions in one batch, and passages in another.
 
     Args:
@@ -227,11 +225,10 @@ def encode(
         queries: the question first.
         recorder: learns what is not read of a long text, or why there are no vectors: then the result is None, as for a
             question of which the encoder knows next to nothing.
-        in_english: whether the question may be.
     """
     # Asked by name: the vocabulary of an encoder may not be here.
     measure_known = getattr(encoder, "measure_known", None)
-    known = measure_known(queries[0].text, in_english=in_english) if measure_known else 1.0
+    known = measure_known(queries[0].text) if measure_known else 1.0
     if known < LEAST_KNOWN:
         text = f"the embedding model knows {known:.0%} of the question, which was searched for by its words alone"
         recorder.degrade(StageName.EMBED, text)

@@ -127,7 +127,7 @@ def test_a_document_that_changes_its_language_is_read_in_the_new_one(tmp_path: P
             assert view.lexical.languages == ()
 
 
-@pytest.mark.parametrize(("text", "in_english", "known"), read_table("words", "What the English model knows"))
-def test_what_the_english_model_knows(text: str, in_english: str, known: float) -> None:
+@pytest.mark.parametrize(("text", "known"), read_table("words", "What the English model knows"))
+def test_what_the_english_model_knows(text: str, known: float) -> None:
     tokens = Tokens.in_file(ENGLISH_MODEL / "tokenizer.json")
-    assert tokens.measure_known(text, in_english=in_english == "yes") == pytest.approx(known, abs=1e-4)
+    assert tokens.measure_known(text) == pytest.approx(known, abs=1e-4)
