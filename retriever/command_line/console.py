@@ -139,7 +139,7 @@ class LoggedStages:
     def advance(self, stage: str, done: int) -> None:
         seconds = time.perf_counter() - self._begun
         if done and seconds >= self._next_note:
-            left = format_duration(seconds * (self._total - done) / done)
+            left = format_duration(seconds * (self._total - done) / done) or "less than a minute"
             self._console.note(f"{STAGES.get(stage, stage)}: {done:,} of {self._total:,} {self._unit}, {left} left")
             self._next_note = 2 * seconds  # a long night takes only a few lines
 

@@ -115,20 +115,17 @@ def pluralize(number: int, noun: str) -> str:
 
 
 def format_duration(seconds: float) -> str:
-    """Format a rough time: `a few seconds`, `about 40 seconds`, `about 5 minutes`, `about 3 hours`."""
-    if seconds < 8:
-        return "a few seconds"
-    if seconds < 100:
-        return f"about {-(-seconds // 10) * 10:.0f} seconds"
-    return f"about {seconds / 60:.0f} minutes" if seconds < 6000 else f"about {seconds / 3600:.0f} hours"
+    """Format a rough time: `5 minutes`, `1 hour`, `3 days`; empty below a minute."""
+    for unit, length in (("day", 86_400), ("hour", 3_600), ("minute", 60)):
+        if seconds >= length:
+            return pluralize(int(seconds // length), unit)
+    return ""
 
 
 def format_age(seconds: float) -> str:
-    """Format how long ago something was: `just now`, `5 minutes ago`, `3 days ago`."""
-    for unit, length in (("day", 86_400), ("hour", 3_600), ("minute", 60)):
-        if seconds >= length:
-            return f"{pluralize(int(seconds // length), unit)} ago"
-    return "just now"
+    """Format how long ago something was: `just now`, `5 minutes ago`."""
+    age = format_duration(seconds)
+    return f"{age} ago" if age else "just now"
 
 
 def describe_freshness(state: "IndexState") -> str:
