@@ -64,12 +64,6 @@ def open_regular(path: str | os.PathLike[str], *, follow_link: bool = False) -> 
     return descriptor
 
 
-def require_regular(path: str | os.PathLike[str]) -> None:
-    """Raise OSError for what is no regular file: a library that opens a pipe would block, a link lead elsewhere."""
-    if not stat.S_ISREG(os.stat(path, follow_symlinks=False).st_mode):  # noqa: PTH116 - takes strings, too
-        raise OSError(errno.EINVAL, "not a regular file")
-
-
 def _read(path: str | os.PathLike[str], limit: int, *, follow_link: bool) -> tuple[bytes, Seen]:
     with open(open_regular(path, follow_link=follow_link), "rb", buffering=0) as file:
         status = os.fstat(file.fileno())

@@ -4,6 +4,7 @@ Rows are nodes in the order of their keys; postings are sorted by term, then by 
 one form, whether it was counted at once or patched a hundred times.
 """
 
+import os
 from bisect import bisect_left
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, fields
@@ -14,7 +15,7 @@ from typing import TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from pageindex.corpus import require_regular
+from pageindex.corpus import open_regular
 from retriever.errors import SnapshotError
 from retriever.store.files import writing_to
 
@@ -154,7 +155,7 @@ def load_column(folder: Path, name: str, dtype: type[Number]) -> npt.NDArray[Num
     """Map `name`.npy into memory: nothing is read before it is used. SnapshotError if it cannot be read."""
     path = folder / f"{name}.npy"
     try:
-        require_regular(path)
+        os.close(open_regular(path))  # numpy would wait for a pipe, and follow a link
         # A plain array over the map: slicing numpy's own class for maps is ten times slower.
         return np.asarray(np.load(path, mmap_mode="r", allow_pickle=False), dtype)
     except (OSError, EOFError, ValueError) as error:
