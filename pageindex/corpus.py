@@ -3,10 +3,8 @@
 Nothing here trusts the folder: links that leave it are not followed, only regular files are opened, and whatever is
 not read is named with its reason.
 
-CorpusError
-├── UnreadableFolderError       the folder to be indexed is missing or cannot be listed
-├── UnreadableDocumentError     one file cannot be read as text
-└── IgnorePatternError          a pattern of the caller is no gitignore pattern
+CorpusError                     the folder cannot be listed, or a pattern of the caller is no gitignore pattern
+└── UnreadableDocumentError     one file cannot be read as text
 """
 
 import errno
@@ -79,10 +77,6 @@ class CorpusError(Exception):
     """A folder or a file cannot be read as documents."""
 
 
-class UnreadableFolderError(CorpusError):
-    """The folder to be indexed is missing or cannot be listed."""
-
-
 class UnreadableDocumentError(CorpusError):
     """One file cannot be read as text.
 
@@ -93,10 +87,6 @@ class UnreadableDocumentError(CorpusError):
     def __init__(self, path: str, reason: str) -> None:
         super().__init__(f"{path}: {reason}")
         self.reason = reason
-
-
-class IgnorePatternError(CorpusError):
-    """A pattern of the caller is no gitignore pattern."""
 
 
 @dataclass(frozen=True)
@@ -194,7 +184,7 @@ def read_ignore_file(text: str) -> tuple["GitIgnoreSpec", tuple[str, ...]]:
         if names.count("**") > MAX_WILDCARDS or any(name.count("*") > MAX_WILDCARDS for name in names):
             mistakes.append(f"line {number} is not obeyed: more than {MAX_WILDCARDS} wildcards in one name")
             continue
-        with suppress(IgnorePatternError):
+        with suppress(CorpusError):
             _compile([line])
             patterns.append(line)
     return _compile(patterns), tuple(mistakes)
@@ -207,7 +197,7 @@ def _compile(patterns: Iterable[str]) -> "GitIgnoreSpec":
     try:
         return GitIgnoreSpec.from_lines(patterns)
     except (GitIgnorePatternError, re.error) as error:  # the latter of a range that runs backwards: `[z-a]`
-        raise IgnorePatternError(f"not a gitignore pattern: {error}") from error
+        raise CorpusError(f"not a gitignore pattern: {error}") from error
 
 
 # A folder, and its files.
@@ -221,7 +211,9 @@ class _Walk:
     skipped: list[Skipped] = field(default_factory=list)
 
     def skip(self, path: str, reason: str) -> None:
-        self.skipped.append(Skipped(printable_path(path), reason))
+        # Bytes that are not UTF-8 as `\xNN`.
+        shown = path.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+        self.skipped.append(Skipped(shown, reason))
 
     def is_document(self, name: str) -> bool:
         return name.lower().endswith(self.options.suffixes or tuple(READERS))
@@ -240,7 +232,7 @@ class _Walk:
                 entries = list(found)
         except OSError as error:
             if not folder:
-                raise UnreadableFolderError(f"{self.root}: {_describe(error)}") from error
+                raise CorpusError(f"{self.root}: {_describe(error)}") from error
             self.skip(folder, f"the folder cannot be listed: {_describe(error)}")
             return
         if any(entry.name == ".gitignore" for entry in entries):
@@ -352,8 +344,8 @@ def list_files(root: Path, options: CorpusOptions | None = None) -> Listing:
     """Return the documents below `root`; one stat for each of them and none for other files.
 
     Hidden names (with a leading dot) and ignored ones are passed over. A link that stays inside the folder adds
-    nothing, because what it points at is listed under its own path. Raises UnreadableFolderError when `root` itself
-    cannot be listed; IgnorePatternError when one of `options.ignore` is no pattern.
+    nothing, because what it points at is listed under its own path. Raises CorpusError when `root` itself cannot be
+    listed, or one of `options.ignore` is no pattern.
     """
     walk = _Walk(os.path.realpath(root), options or CorpusOptions())
     for _ in walk.run():
@@ -366,7 +358,7 @@ def has_documents(root: Path, *, seconds: float) -> bool:
     """Return whether `list_files` would list anything, as far as can be seen in `seconds`."""
     walk = _Walk(os.path.realpath(root), CorpusOptions())
     end = time.monotonic() + seconds
-    with suppress(UnreadableFolderError):
+    with suppress(CorpusError):
         for _ in walk.run():
             if walk.files or time.monotonic() > end:
                 break
@@ -376,8 +368,8 @@ def has_documents(root: Path, *, seconds: float) -> bool:
 def find_document(root: str, path: str, options: CorpusOptions | None = None) -> SourceFile:
     """Return the document at a path that another program or person gives, under the rules of `list_files`.
 
-    Raises UnreadableDocumentError when `list_files` would not list it; IgnorePatternError when one of `options.ignore`
-    is no pattern.
+    Raises UnreadableDocumentError when `list_files` would not list it; CorpusError when one of `options.ignore` is no
+    pattern.
     """
     walk = _Walk(root, options or CorpusOptions())
     rules, here, names = walk.first_rules(), "", path.split("/")
@@ -398,11 +390,6 @@ def find_document(root: str, path: str, options: CorpusOptions | None = None) ->
     if not is_listed or status.st_size > MAX_FILE_BYTES:
         raise UnreadableDocumentError(path, "no document that the folder lists")
     return SourceFile(path, f"{root}/{path}", *identify(status))
-
-
-def printable_path(path: str) -> str:
-    r"""Return the path with bytes that are not UTF-8 as `\xNN`."""
-    return path.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
 
 
 def read_document(file: SourceFile) -> DocumentText:

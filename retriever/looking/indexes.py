@@ -20,7 +20,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from pageindex.corpus import CorpusError, UnreadableDocumentError, find_document, has_documents, list_files
+from pageindex.corpus import CorpusError, find_document, has_documents, list_files
 from retriever.errors import NoIndexError, RetrieverError, UsageError, suggest
 from retriever.indexing.request import (
     INDEX_VARIABLE,
@@ -197,7 +197,7 @@ def _is_part(folder: Path, outer: StoredFolder) -> bool:
     inside = folder.relative_to(outer.path).as_posix()
     if outer.forgets(f"{inside}/"):
         return False
-    with contextlib.suppress(CorpusError, UnreadableDocumentError):
+    with contextlib.suppress(CorpusError):
         for file in list_files(folder).files[:1]:
             find_document(outer.path, f"{inside}/{file.path}")
             return True
