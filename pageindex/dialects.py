@@ -151,11 +151,8 @@ def find_dialect(folder: Path) -> str:
 
 
 def _list_places(folder: Path) -> Iterator[Path]:
-    """Yield the folder and those above it in which a marker counts: none above a repository, nor the user's own."""
-    home = Path(os.path.expanduser("~"))  # noqa: PTH111 - Path.home() fails for a user without one
+    """Yield the folder and those above it in which a marker counts: none above a repository."""
     for place in (folder, *folder.parents[:LEVELS_ABOVE]):
-        if place == home and place != folder:
-            return
         yield place
         if (place / ".git").exists():
             return
