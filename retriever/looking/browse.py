@@ -155,15 +155,16 @@ def find_relations(view: View, reference: str, access: FolderAccess, most: int) 
     above = tree.parent(node_id)
     is_file = tree.node(node_id).kind is NodeKind.FILE
     # The links of a file stand in its sections.
-    linking = dict.fromkeys([node_id, *(section.id for section in tree.sections(key) if is_file)])
-    links = [node for own in linking for node in tree.links(own)]
-    backlinks = [node for own in linking for node in tree.backlinks(own)]
+    linking = [node_id, *(section.id for section in tree.sections(key) if is_file)]
+    linked = {
+        kind: [node for own in linking for node in list_linked(own) if not is_file or node.document_key != key]
+        for kind, list_linked in (("links", tree.links), ("backlinks", tree.backlinks))
+    }
     kinds: dict[str, Iterable[OutlineNode]] = {
         "parent": [above] if above else [],
         "children": tree.children(node_id),
         "siblings": tree.siblings(node_id),
-        "links": (node for node in links if not is_file or node.document_key != key),
-        "backlinks": (node for node in backlinks if not is_file or node.document_key != key),
+        **linked,
     }
     found = {kind: list(dict.fromkeys(node.id for node in nodes)) for kind, nodes in kinds.items()}
     with contextlib.suppress(RetrieverError):  # it has no text, or the index no vectors: the rest can be said
