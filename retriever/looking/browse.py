@@ -234,8 +234,7 @@ def find_similar(
             cited_as=document.name,
         )
         sections.append(section)
-    title = asked.title or asked.path if asked.kind is NodeKind.FILE else asked.title
-    return SimilarSections(node_id=node_id, file=asked.path, title=title, sections=tuple(sections))
+    return SimilarSections(node_id=node_id, file=asked.path, title=asked.title, sections=tuple(sections))
 
 
 def score_similar(
