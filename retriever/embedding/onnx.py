@@ -1,7 +1,7 @@
 """Models as int8 ONNX, run on the CPU: the encoder and the reader that come with the program, and others.
 
 An encoder sees a question and a text apart; a cross-encoder reads both together and says with one number whether the
-text answers. A small one, the reader, reads seven units a question, for their choice and the verdict. Larger ones,
+text answers. A small one, the reader, reads six units a question, for their choice and the verdict. Larger ones,
 whose folders `scripts/export_model.py` makes, rerank.
 """
 
@@ -242,7 +242,7 @@ def onnx_errors() -> tuple[type[Exception], ...]:
 READER = Path(__file__).parent / "models" / "reader-3"
 MAX_QUESTION_CHARS = 300
 MAX_TITLES = 3
-COMPARED = 4  # passages of one question, token by token
+COMPARED = 3  # passages of one question, token by token
 # Late interaction by the multilingual model: the mean of five questions and other topics, and what counts as 1, so that
 # texts about one question spread as they do by the English one (their standard deviation: .08 of 1 - .68, and .12).
 UNRELATED_TOKENS, SAME_TOKENS = 0.68, 0.88

@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 MAX_UNITS = 100  # of a section, that are looked through for the question's words
 MAX_TITLE_CHARS = 60
 ANSWERED_FROM = 5  # hits that the verdict and a short answer are made of, however many are shown
-READ_OF_FIRST, READ_OF_OTHERS = 3, 2  # units of a section, for the reader
+READ_OF_FIRST = 3  # units of the first section, for the reader; of each further one fewer, at least one
 MAX_UNIT_CHARS = 900  # of one: it reads 160 tokens
 LEAST_SHARE = 0.01  # of the first score, as far as it counts: a reranker's may be 0
 
@@ -207,9 +207,7 @@ def read_first(
 ) -> dict[str, ScoredUnits]:
     """Return the units of the first candidates with what is read of the best of each; nothing where none is read."""
     places = {
-        item.node_id: scored[item.node_id].choose_read(
-            READ_OF_OTHERS if number else READ_OF_FIRST, find_matched(item), asked
-        )
+        item.node_id: scored[item.node_id].choose_read(max(1, READ_OF_FIRST - number), find_matched(item), asked)
         for number, item in enumerate(first)
     }
     texts = [
