@@ -49,22 +49,16 @@ class Prefixes(NamedTuple):
         return Prefixes(*("" if setting == NO_PREFIX else setting or own for setting, own in given))
 
 
-def find_prefixes(model: str) -> Prefixes | None:
-    """Return the prefixes of a model by its name and tag; None for one that is not known.
+def served_prefixes(settings: EncoderSettings) -> Prefixes:
+    """Return the prefixes for a model that a server runs, by its name and tag; empty for one that is not known.
 
-    >>> find_prefixes("nomic-embed-text:latest").query
+    >>> served_prefixes(EncoderSettings("ollama", "nomic-embed-text:latest")).query
     'search_query: '
     """
-    name = model.lower().replace("_", "-")
-    for family in tomllib.loads(_FAMILIES.read_text(encoding="utf-8"))["family"]:
-        if re.search(family.pop("pattern"), name):
-            return Prefixes(**family)
-    return None
-
-
-def served_prefixes(settings: EncoderSettings) -> Prefixes:
-    """Return the prefixes for a model that a server runs; empty for one that is not known."""
-    return (find_prefixes(settings.model) or Prefixes()).overridden(settings)
+    name = settings.model.lower().replace("_", "-")
+    families = tomllib.loads(_FAMILIES.read_text(encoding="utf-8"))["family"]
+    known: dict[str, str] = next((family for family in families if re.search(family.pop("pattern"), name)), {})
+    return Prefixes(**known).overridden(settings)
 
 
 # A model's tokenizer, without its own truncation and padding: both would lose or add something in silence.
