@@ -154,13 +154,11 @@ class OnnxEncoder(TokenEncoder):
         except onnx_errors() as error:
             raise EncoderError(f"{self._folder / MODEL_NAME} cannot be run: {error}") from error
         vectors = unit_rows(rows, len(texts), str(self._folder))
-        return self._map_questions(vectors) if are_questions and self._card.question_map_sha256 else vectors
-
-    def _map_questions(self, vectors: FloatMatrix) -> FloatMatrix:
-        """Return the vectors of questions moved by the model's map, whose last row is added to each."""
-        return unit_rows(
-            vectors + vectors @ self._question_map[:-1] + self._question_map[-1], len(vectors), str(self._folder)
-        )
+        if not (are_questions and self._card.question_map_sha256):
+            return vectors
+        # The map moves each question; its last row is added to all.
+        moved = vectors + vectors @ self._question_map[:-1] + self._question_map[-1]
+        return unit_rows(moved, len(texts), str(self._folder))
 
     @cached_property
     def _question_map(self) -> FloatMatrix:

@@ -237,20 +237,15 @@ def write_vectors(folder: Path, fingerprint: str, keys: Sequence[int], load: Loa
     with chroma_errors(folder, writing=True):
         with open_client(folder) as client:
             collection = client.create_collection(fingerprint, configuration=_CONFIGURATION, embedding_function=None)
-            add_chunks(collection, keys, load)
+            for first in range(0, len(keys), FULLEST_BATCH):
+                wanted = keys[first : first + FULLEST_BATCH]
+                found, _, matrix = load(wanted)
+                if len(found) != len(wanted):
+                    raise SnapshotError(f"{len(found)} vectors instead of {len(wanted)}")
+                collection.add(ids=[str(key) for key in found], embeddings=matrix)
             check_count(collection, manifest, folder)  # what is logged goes to the vector files now, not in a reader
         # The log is empty now, and six sevenths of the file's pages are free: it had held each vector once more.
         with closing(sqlite3.connect(folder / DATABASE_NAME)) as database:
             database.execute("VACUUM")
     manifest.write(folder)
     settle(folder)
-
-
-def add_chunks(collection: "Collection", keys: Sequence[int], load: LoadVectors) -> None:
-    """Add the vectors of these chunks."""
-    for first in range(0, len(keys), FULLEST_BATCH):
-        wanted = keys[first : first + FULLEST_BATCH]
-        found, _, matrix = load(wanted)
-        if len(found) != len(wanted):
-            raise SnapshotError(f"{len(found)} vectors instead of {len(wanted)}")
-        collection.add(ids=[str(key) for key in found], embeddings=matrix)
