@@ -127,7 +127,7 @@ def find_candidates(
         note.text = f"{sum(len(item.items) for item in rankings if item.source is Source.NEIGHBORS)} sections"
     with recorder.stage(StageName.FUSE) as note:
         priors, hashes = read_priors(view, rankings, profile)
-        fused = reciprocal_rank_fusion(rankings, profile.rrf_k, priors=priors)
+        fused = reciprocal_rank_fusion(rankings, profile.rrf_k, priors)
         candidates = join_copies(fused, hashes)[:cap]
         note.text = f"{len(candidates)} candidates"
     recorder.rankings.extend(rankings)

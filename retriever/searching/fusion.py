@@ -11,7 +11,7 @@ NO_SECOND = 0.7  # of the best chunk's cosine: what counts for a second one that
 
 
 def reciprocal_rank_fusion(
-    rankings: Sequence[Ranking], k: float, limit: int | None = None, priors: Mapping[str, float] = NO_PRIORS
+    rankings: Sequence[Ranking], k: float, priors: Mapping[str, float] = NO_PRIORS
 ) -> tuple[Candidate, ...]:
     """Add, over the rankings that hold a node, weight * evidence * prior / (k + rank), with ranks from 1.
 
@@ -23,7 +23,6 @@ def reciprocal_rank_fusion(
     Args:
         rankings: each best first, each node once; a ranking of weight 0 gives no evidence.
         k: above 0; 60 in the paper.
-        limit: how many of the best to return; None for all.
         priors: how likely a node is an answer to any question, 0 to 1, by its id; 1 where nothing is said.
 
     Returns:
@@ -38,7 +37,7 @@ def reciprocal_rank_fusion(
     for found in by_node.values():
         found.sort(key=lambda own: -own.share)  # equal shares stay in the order of the rankings
     scores = {node_id: sum(own.share for own in found) for node_id, found in by_node.items()}
-    best = sorted(scores, key=lambda node_id: (-scores[node_id], node_id))[:limit]
+    best = sorted(scores, key=lambda node_id: (-scores[node_id], node_id))
     return tuple(Candidate(node_id, scores[node_id], tuple(by_node[node_id])) for node_id in best)
 
 

@@ -31,7 +31,7 @@ def add_neighbors(view: View, rankings: Sequence[Ranking], profile: Profile) -> 
             for own in rankings
         ]
     priors, _ = read_priors(view, rankings, profile)
-    fused = reciprocal_rank_fusion(rankings, profile.rrf_k, profile.candidate_cap, priors)
+    fused = reciprocal_rank_fusion(rankings, profile.rrf_k, priors)[: profile.candidate_cap]
     hits = [Ranked(candidate.node_id, candidate.score) for candidate in fused]
     known = [item for ranking in rankings for item in ranking.items]
     # A section may have ten thousand children: each counts by this list alone, and no more of them than become

@@ -47,7 +47,6 @@ def test_every_node_comes_out_once_and_more_evidence_never_hurts(names: list[lis
     after = reciprocal_rank_fusion([*rankings, ranking(Source.RERANK, 1.0, "a")], k)
     assert all(candidate.score >= before.get(candidate.node_id, 0.0) for candidate in after)
     assert list(fused) == sorted(fused, key=lambda candidate: (-candidate.score, candidate.node_id))
-    assert [reciprocal_rank_fusion(rankings, k, limit) for limit in range(9)] == [fused[:limit] for limit in range(9)]
     assert all(candidate.score == sum(piece.share for piece in candidate.evidence) for candidate in fused)
     nobody = ranking(Source.RERANK, 0.0, "z")
     assert reciprocal_rank_fusion([*rankings, nobody], k) == fused, "a list of no weight brings nobody in"
