@@ -127,17 +127,14 @@ def rank_keyword(view: View, queries: Sequence[Query], profile: Profile) -> Keyw
 
     # What the verdict needs to know of the words, while the sections are at hand.
     terms = view.lexical.describe(words[question])
-    asked, best = choose_telling(typed), max(coverage, default=0.0)
-    if verbs:
-        covered = view.lexical.coverage([term for _, own in typed for term in own], [key for key, _ in found])
-        best = max(best, queries[0].keyword_weight * max(covered, default=0.0))
+    asked = choose_telling(typed)
     first = [item.node_id for item in ranked[:TOGETHER_IN]]
     read = view.tree.read(first)
     return KeywordResult(
         ranking=Ranking(Source.KEYWORD, "bm25", profile.keyword_weight, tuple(ranked)),
         words=tuple(dict.fromkeys(words[question])),
         signals=Signals(
-            coverage=best,
+            coverage=max(coverage, default=0.0),
             known=measure_known(asked, terms, view.spellings),
             together=measure_together(asked, [read[node_id] for node_id in first], languages),
             form=form,
