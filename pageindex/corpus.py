@@ -109,11 +109,6 @@ class SourceFile(NamedTuple):  # which takes a quarter of a dataclass's time to 
     ctime_ns: int = 0  # When it was last changed, likewise: the system alone sets it. 0: not known.
     inode: int = 0  # another one: it is another file under the same path, or the file system gives no lasting ones
 
-    @property
-    def root(self) -> str:
-        """Return the indexed folder, absolute."""
-        return self.absolute[: -len(self.path)] or self.absolute
-
 
 @dataclass(frozen=True, slots=True)
 class Skipped:
@@ -399,8 +394,9 @@ def read_document(file: SourceFile) -> DocumentText:
     """
     try:
         # Since it was listed, a link may have taken the place of a folder above it.
+        root = file.absolute[: -len(file.path)]
         above = accumulate(file.path.split("/")[:-1], "{}/{}".format)
-        if any(os.path.islink(f"{file.root}/{folder}") for folder in above):  # noqa: PTH114 - as in `find_repository`
+        if any(os.path.islink(f"{root}{folder}") for folder in above):  # noqa: PTH114 - as in `find_repository`
             raise UnreadableDocumentError(file.path, "reached through a link")
         raw, seen = _read(file.absolute, MAX_FILE_BYTES, follow_link=False)
         text, warnings = decode(raw)
