@@ -147,9 +147,9 @@ def _make_file_node(
     node_id: str, path: str, text: str, markdown: Markdown, blocks: Sequence[Block], child_titles: Sequence[str]
 ) -> Node:
     matter = markdown.front_matter
-    metadata_lines = matter.lines if matter.is_metadata else 0
+    metadata_lines = 0 if matter.warning else matter.lines
     title, above = name_document(path, matter.title, find_headings(markdown.blocks))
-    properties = read_properties(matter, markdown.lines) if matter.is_metadata else ()
+    properties = read_properties(matter, markdown.lines) if metadata_lines else ()
     return Node(
         id=node_id,
         kind=NodeKind.FILE,

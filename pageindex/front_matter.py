@@ -25,8 +25,6 @@ class FrontMatter:
     """The metadata of a document, before its text."""
 
     lines: int = 0  # how many lines the block has, both fences counted; 0 without one
-    # Whether all of it was understood. If not, its lines are text like any other, and the fields are those understood.
-    is_metadata: bool = False
     title: str = ""  # `title`, or empty
     date: str = ""  # `date` as it was written, or empty
     aliases: tuple[str, ...] = ()  # `aliases` or `alias`: other names for wikilinks; a single string is split at commas
@@ -34,7 +32,9 @@ class FrontMatter:
     # (key, value) of everything in it, in its order, at most MAX_FIELDS: keys in lower case, with dots where they are
     # nested (`author.name`), one for each item of a list; values on one line, empty for null.
     fields: tuple[tuple[str, str], ...] = ()
-    warning: str = ""  # what was not understood, as a clause; empty when all was, and when there is none
+    # What was not understood, as a clause; empty when all was, and when there is none. With one, the lines are text
+    # like any other, and the fields are those understood.
+    warning: str = ""
 
     @property
     def dated(self) -> int | None:
@@ -73,7 +73,6 @@ def read_front_matter(text: str) -> FrontMatter:
     tags = (tag.removeprefix("#").strip("/") for name in ("tags", "tag") for tag in _read_list(named.get(name), " "))
     return FrontMatter(
         lines=end + 2,
-        is_metadata=not warning,
         title=_read_line(named.get("title")),
         date=_read_line(named.get("date")),
         aliases=tuple(alias for name in ("aliases", "alias") for alias in _read_list(named.get(name))),
