@@ -155,8 +155,7 @@ class ScoredUnits:
         ]
 
         def weigh(place: int) -> float:
-            is_near = matched is not None and matched.overlap(self.units[place].span) > 0
-            return self.scores[place] + BY_CHUNK * is_near
+            return self.scores[place] + BY_CHUNK * is_matched(self.units[place], matched)
 
         return sorted(places, key=lambda place: (-weigh(place), place))[:count]
 
@@ -169,9 +168,9 @@ class ScoredUnits:
             return self
         read = {place: reading.weigh(BY_LOGIT, BY_INTERACTION) for place, reading in zip(places, readings, strict=True)}
         lowest = min(read.values())
-        for place, unit in enumerate(self.units):
-            items = [read[item] for item in places if unit.kind is UnitKind.LIST and holds(unit, self.units[item])]
-            if items and place not in read:
+        for place in {place for place, unit in enumerate(self.units) if unit.kind is UnitKind.LIST} - read.keys():
+            items = [read[item] for item in places if holds(self.units[place], self.units[item])]
+            if items:
                 read[place] = max(items)
         scores = [
             score - (1 - BY_WORDS) * by_words + read.get(place, lowest)
@@ -249,12 +248,16 @@ def choose_units(units: Sequence[Unit], asked: Asked, matched: Span | None) -> S
     def weigh(place: int) -> tuple[bool, float, bool, int]:
         unit = units[place]
         held = sum(rarity for stem, rarity in asked.rarity.items() if stem in unit.in_full.lower())
-        is_matched = matched is not None and matched.overlap(unit.span) > 0
-        return bool(held) and asks_for(unit.term, asked), held, is_matched, -place
+        return bool(held) and asks_for(unit.term, asked), held, is_matched(unit, matched), -place
 
     best = max(range(len(units)), key=weigh, default=0)
     ends = list(accumulate(len(unit.text) for unit in units))
     return [unit for unit, end in zip(units, ends, strict=True) if abs(end - ends[best]) <= MAX_READ_CHARS // 2]
+
+
+def is_matched(unit: Unit, matched: Span | None) -> bool:
+    """Return whether a unit has a line of the chunk that matched."""
+    return matched is not None and matched.overlap(unit.span) > 0
 
 
 def score_units(units: Sequence[Unit], asked: Asked) -> ScoredUnits:
