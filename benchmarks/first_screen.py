@@ -5,8 +5,7 @@ r"""Whether the first screen holds the answer when people type little, or mistyp
 
 NAME:FOLDER for each set. `benchmarks/first_screen.jsonl` holds short topic questions and mistyped ones with the files
 that answer them; exact titles are drawn from the documents, and names of programs where there are. Each is asked as it
-is, and with `--name-weight 0 --exact`, to show what names and correction do. docs/guide/asking.md holds the table,
-docs/internals/ranking.md that of names of programs.
+is, and with `--name-weight 0 --exact`, to show what names and correction do.
 """
 
 import json

@@ -2,7 +2,7 @@ r"""How long commands and searches take, each beside a reference that is measure
 
     uv run python benchmarks/speed.py ../shared/eval/corpora/fastapi --questions ../shared/eval/fastapi.jsonl
 
-Prints Markdown tables; docs/internals/speed.md has them and explains each reference. Other work on a machine comes and
+Prints Markdown tables; docs/internals/speed.md has most of their rows. Other work on a machine comes and
 goes, so what is compared takes turns, medians are shown, and beside the time on the wall that of the processor. At most
 8 minutes on two busy cores; `--quick` takes a small folder through the same steps. `--program` takes turns with another
 version's hybrid_retrieve.py, at the commands alone. Not for Windows, which has no wait4.
