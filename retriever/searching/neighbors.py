@@ -10,7 +10,7 @@ from retriever.settings.schema import Profile
 from retriever.types import Ranked, Ranking, Relation, RelationKind, Source
 
 NEIGHBOR_WEIGHT = 0.1  # of their ranking in the fusion
-NEIGHBOR_SHARE = 0.2  # of the candidates: more of them took places of direct hits that answer (docs/internals/ranking.md)
+NEIGHBOR_SHARE = 0.2  # of the candidates: more took places of direct hits that answer (docs/internals/ranking.md)
 
 
 def add_neighbors(view: View, rankings: Sequence[Ranking], profile: Profile) -> list[Ranking]:
