@@ -106,13 +106,6 @@ def test_what_a_rewording_adds_may_be_about_the_passages(shelf: Shelf, passages:
     assert bool(report_of(answer).rewordings) == bool(passages)
 
 
-def test_the_gate_spares_the_call(shelf: Shelf, ollama: ScriptedServer) -> None:
-    answer = asked_of(shelf, ollama, "stamp for a letter", hyde="auto")
-    assert ollama.asked == []
-    assert answer.degraded == ()
-    assert report_of(answer).note == "not needed: the question has 4 words"
-
-
 def test_asking_on_the_command_line(shelf: Shelf, ollama: ScriptedServer, cli: Cli) -> None:
     given = ("--index", shelf.index, "--encoder-kind", "none", "--llm-url", ollama.url)
     shown = cli("ask", "--use-llm", "--explain", QUESTION, *given).out
@@ -120,3 +113,4 @@ def test_asking_on_the_command_line(shelf: Shelf, ollama: ScriptedServer, cli: C
     assert HELPFUL["queries"][0] in shown
     refused = cli("ask", "--use-llm", "red stamps", *given).err
     assert "searched as it is: not needed: the question has 2 words; --hyde always expands it all the same" in refused
+    assert len(ollama.asked) == 1, "of the first question alone"

@@ -129,10 +129,10 @@ def send_while_embedding(number: int) -> "Callable[[subprocess.Popen[bytes], byt
 
 @pytest.mark.skipif(os.name != "posix", reason="a terminal of POSIX")
 def test_the_first_command_answers_and_the_next_goes_on(tmp_path: Path, cli: Cli) -> None:
-    """Killed, then interrupted, each time with more to embed than words wait for."""
+    """Told to end, then interrupted, each time with more to embed than words wait for."""
     docs, index = write_pages(tmp_path / "docs", chapter_pages(90)), tmp_path / "index"
     words = command("--docs", "docs", QUESTION, "--index", index)
-    for number in (signal.SIGKILL, signal.SIGINT):
+    for number in (signal.SIGTERM, signal.SIGINT):
         code, output = in_terminal(words, tmp_path, environment(TERM="xterm"), send_while_embedding(number))
         assert b"docs/chapter-14.md" in output
         assert code == (130 if number is signal.SIGINT else -number)

@@ -24,15 +24,15 @@ def answered(asked: Asked) -> object:
     return {"best_first": [item["number"] for item in reversed(asked.candidates)]}
 
 
-def ask(shelf: Shelf, url: str = "", question: str = QUESTION, **settings: Any) -> Answer:  # noqa: ANN401 - as a profile
-    model: dict[str, Any] = {"use_llm": True, "llm": {"url": url}, "hyde": "never"} if url else {}
-    with shelf.open(**{**NEVER_REFRESH, **model, **settings}) as retriever:
+def ask(shelf: Shelf, question: str = QUESTION, **settings: Any) -> Answer:  # noqa: ANN401 - as a profile
+    with shelf.open(**NEVER_REFRESH, **settings) as retriever:
         return retriever.search(AskRequest(question, BEFORE))
 
 
 def test_words_of_the_question_before_join_without_a_model(shelf: Shelf, ollama: ScriptedServer) -> None:
-    alone, answer = shelf.ask(QUESTION), ask(shelf)
-    assert alone.follow_up is None
+    answer = ask(shelf)
+    assert shelf.ask(QUESTION).follow_up is None
+    assert ask(shelf, "how are letters paid?").follow_up is None, "it stands alone"
     assert answer.follow_up is not None
     assert {"leaves", "brown"} <= set(answer.follow_up.words)
     assert answer.follow_up.question == " ".join([QUESTION, *answer.follow_up.words])
@@ -50,16 +50,10 @@ def test_words_of_the_question_before_join_without_a_model(shelf: Shelf, ollama:
 def test_the_model_is_asked_the_question_as_it_is_understood(
     shelf: Shelf, ollama: ScriptedServer, stage: dict[str, Any]
 ) -> None:
-    answer = ask(shelf, ollama.url, **stage)
+    answer = ask(shelf, use_llm=True, llm={"url": ollama.url}, **{"hyde": "never", **stage})
     (asked,) = ollama.asked
     assert answer.follow_up is not None
     assert answer.follow_up.question in asked.material
-
-
-def test_a_question_that_stands_alone_is_asked_as_it_is(shelf: Shelf, ollama: ScriptedServer) -> None:
-    answer = ask(shelf, ollama.url, "how are letters paid?")
-    assert answer.follow_up is None
-    assert ollama.asked == []
 
 
 def test_agents_give_the_conversation(index: Path) -> None:

@@ -61,18 +61,13 @@ def test_nothing_from_outside_comes(place: Path, payload: str, cli: Cli) -> None
         assert retriever.status().index.documents == 2
 
 
-@pytest.mark.parametrize("tool", ["read", "outline", "related"])
-def test_nor_over_mcp(place: Path, tool: str) -> None:
+def test_nor_over_mcp_nor_over_http(place: Path) -> None:
     with faces_of(place / "index") as faces:
         for payload in PAYLOADS:
-            check(faces.tell(tool, place=payload.replace("{place}", str(place))))
-
-
-def test_nor_over_http(place: Path) -> None:
-    with faces_of(place / "index") as faces:
-        for payload in PAYLOADS:
-            errors = "surrogateescape" if "\udcff" in payload else "replace"
-            reference = payload.replace("{place}", str(place)).encode("utf-8", errors)
+            named = payload.replace("{place}", str(place))
+            for tool in ("read", "outline", "related"):
+                check(faces.tell(tool, place=named))
+            reference = named.encode("utf-8", "surrogateescape" if "\udcff" in payload else "replace")
             for address in ("/api/node?reference", "/read?node"):
                 answer = faces.web.get(f"{address}={quote(reference, safe='')}")
                 assert answer.status_code in {200, 400, 404, 414, 422}, (payload, answer.status_code)

@@ -1,11 +1,13 @@
 """Documents and questions in other languages than English, with each of the bundled models."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from retriever.api import index_folders, open_retriever
 from retriever.embedding.encoder import ENGLISH_MODEL, Tokens
+from retriever.retriever import Retriever
 from tests.program import PROJECT, Cli
 from tests.real.served import indexed
 from tests.shelf import write_pages
@@ -22,11 +24,13 @@ ASKED = {
 
 
 @pytest.fixture(scope="module")
-def languages(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The index of notes in all languages."""
+def languages(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Retriever]:
+    """The index of notes in all languages, open."""
     folder = tmp_path_factory.mktemp("languages")
     files = [file for at, names in ASKED.items() for name in names.split() for file in NOTES.glob(f"{at}/{name}.md")]
-    return indexed(folder, {str(file.relative_to(NOTES)): file.read_text(encoding="utf-8") for file in files})
+    pages = {str(file.relative_to(NOTES)): file.read_text(encoding="utf-8") for file in files}
+    with open_retriever(index=indexed(folder, pages)) as retriever:
+        yield retriever
 
 
 @pytest.fixture(scope="module")
@@ -38,10 +42,9 @@ def in_english(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize(("question", "first"), read_table("found", "In other languages"))
 def test_a_question_finds_its_section_and_is_not_told_that_there_is_none(
-    languages: Path, question: str, first: str
+    languages: Retriever, question: str, first: str
 ) -> None:
-    with open_retriever(index=languages) as retriever:
-        answer = retriever.search(question)
+    answer = languages.search(question)
     assert answer.hits[0].node_id == first
     assert answer.verdict != "none"
     assert answer.hits[0].words
@@ -51,9 +54,8 @@ def test_a_question_finds_its_section_and_is_not_told_that_there_is_none(
     "question",
     ["玻璃哲学跳跃昨日铅笔", "ぽろむけ哲学らびねす鉛筆", "grondel wimpig flurbo knasselt"],
 )
-def test_what_means_nothing_has_no_answer(languages: Path, question: str) -> None:
-    with open_retriever(index=languages) as retriever:
-        assert retriever.search(question).verdict == "none"
+def test_what_means_nothing_has_no_answer(languages: Retriever, question: str) -> None:
+    assert languages.search(question).verdict == "none"
 
 
 def test_a_chinese_question_on_another_topic_has_no_answer(tmp_path: Path) -> None:
@@ -79,16 +81,14 @@ def test_by_words_alone_a_second_hit_stands_before_what_is_around_the_first(tmp_
 
 
 @pytest.mark.parametrize("question", ["Wie beantrage ich freie Tage?", "停车一晚多少钱"])
-def test_lines_are_read_in_any_language_and_the_verdict_does_not_see_it(languages: Path, question: str) -> None:
-    with open_retriever(index=languages) as retriever:
-        trace = retriever.search(question).trace
+def test_lines_are_read_in_any_language_and_the_verdict_does_not_see_it(languages: Retriever, question: str) -> None:
+    trace = languages.search(question).trace
     assert trace.signals.reading is None
     assert not next(stage for stage in trace.stages if stage.name == "read").skipped
 
 
-def test_a_question_in_another_language_than_the_documents_is_found_by_meaning(languages: Path) -> None:
-    with open_retriever(index=languages) as retriever:
-        answer = retriever.search("I lost my door key, what does it cost?")
+def test_a_question_in_another_language_than_the_documents_is_found_by_meaning(languages: Retriever) -> None:
+    answer = languages.search("I lost my door key, what does it cost?")
     assert answer.hits[0].node_id == "ja/kagi.md#鍵とオートロック/鍵をなくした"
     assert answer.trace.signals.abroad  # what the English reader says of Japanese lines counts for nothing
 

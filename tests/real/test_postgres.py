@@ -9,7 +9,7 @@ from unittest.mock import patch
 
 import pytest
 
-from retriever.api import index_folders, open_retriever
+from retriever.api import open_retriever
 from retriever.postgres.connection import PostgresConnection
 from tests.postgres import execute, find_binaries
 from tests.program import LARDER, PROJECT, Cli
@@ -70,42 +70,44 @@ def test_the_same_questions_have_the_same_answers(cli: Cli, postgres: str, tmp_p
         assert one == other, question
 
 
+@pytest.fixture
+def larder(postgres: str, tmp_path: Path) -> str:
+    """The database, with an index of some of the larder."""
+    index_pages(postgres, tmp_path, SOME)
+    return postgres
+
+
 @pytest.mark.timeout(180)
-def test_every_command_takes_the_address(cli: Cli, postgres: str, tmp_path: Path) -> None:
-    docs = write_pages(tmp_path / "larder", SOME)
-    cli("index", docs, "--index", postgres)
-    assert "4 files" in cli("status", "--index", postgres).out
-    assert "problem" not in cli("doctor", "--index", postgres).out
-    assert "Restoring" in cli("tree", "--index", postgres).out
-    assert "# Restoring" in cli("read", "restore.md", "--index", postgres).out
-    assert "no other file is similar" in cli("read", "retention.md", "--similar", "10", "--index", postgres).err
-    cli("forget", "restore.md", "--index", postgres)
-    assert not [node for node in find(cli, postgres, "restore one file") if node.startswith("restore.md")]
-    cli("indexes", "--drop", postgres, "--yes", code=2)
+def test_every_command_takes_the_address(cli: Cli, larder: str) -> None:
+    assert "4 files" in cli("status", "--index", larder).out
+    assert "problem" not in cli("doctor", "--index", larder).out
+    assert "Restoring" in cli("tree", "--index", larder).out
+    assert "# Restoring" in cli("read", "restore.md", "--index", larder).out
+    assert "no other file is similar" in cli("read", "retention.md", "--similar", "10", "--index", larder).err
+    cli("forget", "restore.md", "--index", larder)
+    assert not [node for node in find(cli, larder, "restore one file") if node.startswith("restore.md")]
+    cli("indexes", "--drop", larder, "--yes", code=2)
 
 
-def test_a_graph_finds_what_all_vectors_do(cli: Cli, postgres: str, tmp_path: Path) -> None:
-    cli("index", write_pages(tmp_path / "larder", SOME), "--index", postgres)
-    before = find(cli, postgres, QUESTIONS[0])
+def test_a_graph_finds_what_all_vectors_do(cli: Cli, larder: str) -> None:
+    before = find(cli, larder, QUESTIONS[0])
     graph = PROJECT / "retriever" / "postgres" / "hnsw.sql"
-    subprocess.run([find_binaries() / "psql", postgres, "-f", graph], check=True)
-    assert execute(postgres, "SELECT indexname FROM pg_indexes WHERE indexname = 'vectors_hnsw'")
-    assert find(cli, postgres, QUESTIONS[0], "--vector-search", "hnsw") == before
+    subprocess.run([find_binaries() / "psql", larder, "-f", graph], check=True)
+    assert execute(larder, "SELECT indexname FROM pg_indexes WHERE indexname = 'vectors_hnsw'")
+    assert find(cli, larder, QUESTIONS[0], "--vector-search", "hnsw") == before
 
 
-def test_words_that_are_lost_are_made_anew(cli: Cli, postgres: str, tmp_path: Path) -> None:
-    cli("index", write_pages(tmp_path / "larder", SOME), "--index", postgres)
-    before = find(cli, postgres, QUESTIONS[0])
-    execute(postgres, "DELETE FROM hybrid_retrieve.postings", "UPDATE hybrid_retrieve.documents SET sections = 0")
-    assert "PROBLEM  words" in cli("doctor", "--index", postgres, code=1).out
-    assert "nothing was embedded" in cli("doctor", "--repair", "--index", postgres).out
-    assert find(cli, postgres, QUESTIONS[0]) == before
+def test_words_that_are_lost_are_made_anew(cli: Cli, larder: str) -> None:
+    before = find(cli, larder, QUESTIONS[0])
+    execute(larder, "DELETE FROM hybrid_retrieve.postings", "UPDATE hybrid_retrieve.documents SET sections = 0")
+    assert "PROBLEM  words" in cli("doctor", "--index", larder, code=1).out
+    assert "nothing was embedded" in cli("doctor", "--repair", "--index", larder).out
+    assert find(cli, larder, QUESTIONS[0]) == before
 
 
-def test_a_question_takes_few_statements(postgres: str, tmp_path: Path) -> None:
-    index_folders([write_pages(tmp_path / "larder", SOME)], postgres)
+def test_a_question_takes_few_statements(larder: str) -> None:
     execute_one = PostgresConnection.execute
-    with open_retriever(index=postgres) as retriever:
+    with open_retriever(index=larder) as retriever:
         for question in ("how long is a snapshot kept?", "how is the encyrption key rotated?", "who may read?"):
             with patch.object(PostgresConnection, "execute", autospec=True, side_effect=execute_one) as sent:
                 assert retriever.search(question).hits

@@ -102,17 +102,14 @@ def test_a_wrong_password_is_refused_and_not_printed(guarded: str, cli: Cli) -> 
     assert "catfish" not in said
 
 
-def test_a_password_in_the_address_is_taken_and_not_printed(guarded: str, cli: Cli) -> None:
-    answer = cli("ask", "keys", "--index", guarded.replace("guarded@", "guarded:swordfish@"), "--json").out
+@pytest.mark.parametrize(("user", "variable"), [("guarded:swordfish", ""), ("guarded", "swordfish")])
+def test_a_password_is_taken_and_not_printed(
+    guarded: str, cli: Cli, monkeypatch: pytest.MonkeyPatch, user: str, variable: str
+) -> None:
+    monkeypatch.setenv("PGPASSWORD", variable)
+    answer = cli("ask", "keys", "--index", guarded.replace("guarded@", f"{user}@"), "--json").out
     assert "keys.md" in answer
     assert "swordfish" not in answer
-
-
-def test_a_password_is_taken_from_the_variable_of_libpq(
-    guarded: str, cli: Cli, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("PGPASSWORD", "swordfish")
-    assert "keys.md" in cli("ask", "keys", "--index", guarded).out
 
 
 def test_a_second_writer(index: str) -> None:

@@ -1,5 +1,6 @@
 """The bundled reader: what it says of passages, and what becomes of it in a search."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +10,7 @@ from retriever import open_retriever
 from retriever.embedding.onnx import READER, RERANKER_CARD, ModelCard, PassageReader, interact
 from retriever.errors import EncoderError
 from retriever.query import AskRequest, Expansion
+from retriever.retriever import Retriever
 from retriever.types import StageName
 from tests.real.served import indexed
 
@@ -16,14 +18,18 @@ PAGES = {
     "backup.md": "# Backups\n\nBackups run each night at 02:00.\n\nThe disks are kept in the cellar.\n\n"
     "| copy | kept for |\n|---|---|\n| daily | 14 days |\n| weekly | 1 year |\n",
     "door.md": "# The door\n\nThe door is locked at six. Ask the porter for a key.\n",
-    "haus.md": "# Das Haus\n\nDie Sicherungen der Woche werden ein Jahr lang aufgehoben. Sie liegen im Keller, und der "
-    "Hausmeister hat den Schlüssel dazu. Wer etwas braucht, der fragt ihn am besten am Morgen.\n",
 }
 
 
 @pytest.fixture(scope="module")
 def index(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return indexed(tmp_path_factory.mktemp("reader"), PAGES)
+
+
+@pytest.fixture
+def retriever(index: Path) -> Iterator[Retriever]:
+    with open_retriever(index=index) as retriever:
+        yield retriever
 
 
 def test_a_passage_that_answers_has_more_than_one_with_the_same_words() -> None:
@@ -53,9 +59,8 @@ def test_the_row_that_defines_a_term_stands_before_one_that_uses_it(tmp_path: Pa
         assert "derived from" in retriever.answer("what is a snapshot?").sentences[0].text
 
 
-def test_nothing_is_read_while_a_question_is_typed(index: Path) -> None:
-    with open_retriever(index=index) as retriever:
-        answer = retriever.search(AskRequest("when do the backups ru", is_typing=True))
+def test_nothing_is_read_while_a_question_is_typed(retriever: Retriever) -> None:
+    answer = retriever.search(AskRequest("when do the backups ru", is_typing=True))
     assert StageName.READ not in [stage.name for stage in answer.trace.stages]
 
 
@@ -68,15 +73,12 @@ def test_a_model_that_is_not_there_is_an_error_that_names_it(tmp_path: Path) -> 
         PassageReader(folder=tmp_path).read("how?", [(("A",), "b")])
 
 
-def test_a_rewording_is_read_for_the_verdict_too(index: Path) -> None:
+def test_a_rewording_is_read_for_the_verdict_too(retriever: Retriever) -> None:
+    question = "after which span is the duplicate of seven days gone?"
     rewording = Expansion(("how long is a weekly copy kept?",))
-    with open_retriever(index=index) as retriever:
-        readings = [
-            retriever.search(AskRequest("after which span is the duplicate of seven days gone?", expansion=expansion))
-            for expansion in (None, rewording)
-        ]
-        alone, reworded = (answer.trace.signals.reading or 0.0 for answer in readings)
-        assert reworded > alone + 1
+    answers = [retriever.search(AskRequest(question, expansion=expansion)) for expansion in (None, rewording)]
+    alone, reworded = (answer.trace.signals.reading or 0.0 for answer in answers)
+    assert reworded > alone + 1
 
 
 def test_it_is_loaded_once_in_a_process(index: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -86,16 +88,12 @@ def test_it_is_loaded_once_in_a_process(index: Path, monkeypatch: pytest.MonkeyP
         monkeypatch.setattr("retriever.embedding.onnx.open_session", None)
 
 
-def test_it_is_read_for_the_verdict_and_switched_off_by_its_setting(index: Path) -> None:
-    with open_retriever(index=index) as retriever:
-        answer = retriever.search("how long is a weekly copy kept?")
-        assert answer.hits[0].file == "backup.md"
-        assert answer.trace.signals.reading is not None
-        assert "read" in [stage.name for stage in answer.trace.stages]
-    with open_retriever(index=index, settings={"read_passages": 0}) as retriever:
-        answer = retriever.search("how long is a weekly copy kept?")
-        assert answer.trace.signals.reading is None
-        assert "read" not in [stage.name for stage in answer.trace.stages]
+@pytest.mark.parametrize("read_passages", [3, 0])
+def test_it_is_read_for_the_verdict_and_switched_off_by_its_setting(index: Path, read_passages: int) -> None:
+    with open_retriever(index=index, settings={"read_passages": read_passages}) as retriever:
+        trace = retriever.search("how long is a weekly copy kept?").trace
+    assert (trace.signals.reading is not None) == bool(read_passages)
+    assert (StageName.READ in [stage.name for stage in trace.stages]) == bool(read_passages)
 
 
 def test_lines_in_another_language_are_chosen_by_meaning(tmp_path: Path) -> None:

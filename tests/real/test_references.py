@@ -14,7 +14,7 @@ from retriever.errors import UsageError
 from retriever.retriever import Retriever
 from retriever.types import Hit
 from tests.program import Cli
-from tests.real.served import faces_of
+from tests.real.served import Faces, faces_of
 from tests.shelf import WORDS_ALONE, read_lines, write_pages
 from tests.tables import read_table
 
@@ -52,6 +52,12 @@ def index(place: Path) -> Path:
 def retriever(index: Path) -> Iterator[Retriever]:
     with open_retriever((), index, settings=SETTINGS) as retriever:
         yield retriever
+
+
+@pytest.fixture
+def faces(index: Path) -> Iterator[Faces]:
+    with faces_of(index, SETTINGS) as faces:
+        yield faces
 
 
 @pytest.fixture
@@ -110,36 +116,33 @@ def test_the_command_line_reads_back_what_it_prints(
     assert len(set(map(read, places))) == len(places) == 27
 
 
-def test_an_agent_reads_back_what_a_tool_says(index: Path, retriever: Retriever, hits: tuple[Hit, ...]) -> None:
-    with faces_of(index, WORDS_ALONE) as faces:
-        found = faces.tell("search", question=QUESTION, top_k=30, max_tokens=10_000)
-        assert re.findall(r"^\d+\. `(.+?)`", found, re.MULTILINE) == [hit.citation for hit in hits]
-        for hit in hits:
-            beside = re.findall(r"`([^`\n]+:\d+(?:-\d+)?)`", faces.tell("related", place=hit.citation))
-            for reference in (hit.citation, *beside):
-                assert retriever.read(reference).text in faces.tell("read", place=reference)
+def test_an_agent_reads_back_what_a_tool_says(faces: Faces, retriever: Retriever, hits: tuple[Hit, ...]) -> None:
+    found = faces.tell("search", question=QUESTION, top_k=30, max_tokens=10_000)
+    assert re.findall(r"^\d+\. `(.+?)`", found, re.MULTILINE) == [hit.citation for hit in hits]
+    for hit in hits:
+        beside = re.findall(r"`([^`\n]+:\d+(?:-\d+)?)`", faces.tell("related", place=hit.citation))
+        for reference in (hit.citation, *beside):
+            assert retriever.read(reference).text in faces.tell("read", place=reference)
 
 
-def test_the_api_reads_back_what_it_gives(index: Path, retriever: Retriever, hits: tuple[Hit, ...]) -> None:
-    with faces_of(index, SETTINGS) as faces:
-        found = faces.web.get("/api/search", params={"question": QUESTION}).json()["hits"]
-        assert [hit["citation"] for hit in found] == [hit.citation for hit in hits]
-        for hit in hits:
-            read = faces.web.get("/api/node", params={"reference": hit.citation}).json()
-            assert read["text"] == retriever.read(hit.citation).text
+def test_the_api_reads_back_what_it_gives(faces: Faces, retriever: Retriever, hits: tuple[Hit, ...]) -> None:
+    found = faces.web.get("/api/search", params={"question": QUESTION}).json()["hits"]
+    assert [hit["citation"] for hit in found] == [hit.citation for hit in hits]
+    for hit in hits:
+        read = faces.web.get("/api/node", params={"reference": hit.citation}).json()
+        assert read["text"] == retriever.read(hit.citation).text
 
 
 def test_the_links_of_the_web_page_lead_to_what_they_name(
-    index: Path, retriever: Retriever, hits: tuple[Hit, ...]
+    faces: Faces, retriever: Retriever, hits: tuple[Hit, ...]
 ) -> None:
-    with faces_of(index, SETTINGS) as faces:
-        page = faces.web.get("/", params={"question": QUESTION}).text
-        links = {unescape(link) for link in re.findall(r'href="(/read\?[^"]+)"', page)}
-        references = {link: parse_qs(urlsplit(link).query)["node"][0] for link in links}
-        assert {hit.node_id for hit in hits} <= {*references.values()}
-        for link, reference in references.items():
-            title = retriever.nodes(reference)[0].title.rpartition("/")[2].rstrip(":")
-            assert title in re.findall("<h1.*>(.*)</h1>", faces.web.get(link).text)[0], reference
+    page = faces.web.get("/", params={"question": QUESTION}).text
+    links = {unescape(link) for link in re.findall(r'href="(/read\?[^"]+)"', page)}
+    references = {link: parse_qs(urlsplit(link).query)["node"][0] for link in links}
+    assert {hit.node_id for hit in hits} <= {*references.values()}
+    for link, reference in references.items():
+        title = retriever.nodes(reference)[0].title.rpartition("/")[2].rstrip(":")
+        assert title in re.findall("<h1.*>(.*)</h1>", faces.web.get(link).text)[0], reference
 
 
 @pytest.mark.parametrize(("reference", "named"), read_table("paths", "Of two files of one name"))

@@ -156,12 +156,13 @@ def test_an_address_that_may_not_be_asked_is_not_asked(
 # What goes wrong
 
 MEMORY = "model requires more system memory (5.6 GiB) than is available (2.1 GiB)"
+NO_MODEL = "(ollama pull (llama3.2|nomic-embed-text)|see (llm|encoder|rerank).model).*no such model"
 FAULTS: dict[str, tuple[Fault, str, int]] = {
     "hung up": (hang_up(), "the connection to .* broke", 2),
     "killed": (killed(), "start it( with `ollama serve`|, or check the address)", 1),
     "busy": (status(503, {"error": "maximum pending requests exceeded"}), "is busy .maximum pending", 2),
     "no memory": (status(507, {"error": MEMORY}), "status 507: model requires more system memory", 1),
-    "not found": (status(404, "no such model"), "(ollama pull|see (llm|encoder|rerank).model).*no such model", 1),
+    "not found": (status(404, "no such model"), NO_MODEL, 1),
     "forbidden": (status(401, "a\x1b[31m\nkey"), r"wants a key \(a\[31m key\)", 1),
     "sent on": (status(307, "", location="http://192.0.2.1/"), "another address, which is not followed", 1),
 }  # fmt: skip

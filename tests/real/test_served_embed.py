@@ -76,12 +76,6 @@ def test_fingerprint_names_model_and_digest_but_not_the_server(ollama: ScriptedS
     assert opened(ollama).fingerprint != same
 
 
-def test_a_model_that_is_not_there_is_named_with_what_to_run(ollama: ScriptedServer) -> None:
-    ollama.models.clear()
-    with pytest.raises(EncoderError, match="ollama pull nomic-embed-text"):
-        opened(ollama).encode_documents(["text"])
-
-
 def test_a_text_that_the_server_refuses_is_an_error_that_says_what_to_set(served: ScriptedServer) -> None:
     served.once.extend([embed_words, status(400, {"error": "the input length exceeds the context length"})])
     with pytest.raises(EncoderError, match=r"status 400: .*exceeds the context.*encoder\.max_tokens lower"):

@@ -2,17 +2,12 @@
 
 import pytest
 
+from retriever.errors import RerankerError
 from retriever.rerank.cross_encoders import SENT_TOKENS, EndpointReranker
 from retriever.rerank.stage import RerankInput
 from retriever.settings.schema import Profile, RerankSettings
-from tests.real.scripted_server import (
-    ScriptedServer,
-    status,
-)
-from tests.shelf import Shelf, found
+from tests.real.scripted_server import ScriptedServer, status
 
-pytestmark = pytest.mark.shared_index
-QUESTION = "tomatoes in a wet summer"
 SHOWN = [RerankInput("A > B", text) for text in ("the longest", "another", "one")]
 
 
@@ -52,15 +47,10 @@ def test_logits_become_scores_and_stay_in_order(ollama: ScriptedServer) -> None:
     ],
     ids=["others are missing", "NaN"],
 )
-def test_what_is_no_order_leaves_the_list_as_it_is_and_is_named(
-    ollama: ScriptedServer, shelf: Shelf, scores: str, said: str
-) -> None:
+def test_what_is_no_order_is_an_error(ollama: ScriptedServer, scores: str, said: str) -> None:
     ollama.rank = lambda asked: status(200, f'{{"results": [{scores}]}}')
-    answer = shelf.ask(QUESTION, rerank={"kind": "endpoint", "url": ollama.v1})
-    assert found(answer) == found(shelf.ask(QUESTION))
-    (reason,) = map(str, answer.degraded)
-    assert reason.startswith("rerank: ")
-    assert said in reason
+    with pytest.raises(RerankerError, match=said):
+        opened(ollama).score("tomatoes", SHOWN)
 
 
 def test_a_long_text_is_cut_and_does_not_lose_the_others(ollama: ScriptedServer) -> None:

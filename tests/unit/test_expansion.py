@@ -68,16 +68,16 @@ def test_rewordings_together_never_outvote_the_question(count: int) -> None:
     assert sum(query.keyword_weight for query in others) <= question.keyword_weight + 1e-9
 
 
-def test_a_slow_model_writes_passages_before_rewordings() -> None:
-    assert plan_expansion(MOST_TEXTS, QUESTION, Speed(85, 34), 8.0) == TextPlan(0, 1, 420)
-
-
-def test_a_slow_model_writes_a_rewording_where_no_passage_is_wanted() -> None:
-    assert plan_expansion(TextPlan(3, 0), QUESTION, Speed(85, 20), 8.0) == TextPlan(1, 0)
-
-
-def test_a_model_that_is_too_slow_for_the_least_writes_nothing() -> None:
-    assert plan_expansion(MOST_TEXTS, QUESTION, Speed(60, 12), 8.0) is None
+@pytest.mark.parametrize(
+    ("wanted", "speed", "plan"),
+    [
+        (MOST_TEXTS, Speed(85, 34), TextPlan(0, 1, 420)),  # passages before rewordings
+        (TextPlan(3, 0), Speed(85, 20), TextPlan(1, 0)),
+        (MOST_TEXTS, Speed(60, 12), None),
+    ],
+)
+def test_a_slow_model_writes_what_it_has_time_for(wanted: TextPlan, speed: Speed, plan: TextPlan | None) -> None:
+    assert plan_expansion(wanted, QUESTION, speed, 8.0) == plan
 
 
 def test_a_passage_cannot_be_longer_than_planned() -> None:
