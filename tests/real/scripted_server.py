@@ -86,6 +86,11 @@ class Asked:
         """The number of the first block of the documents that holds these words."""
         return next(int(block["block"]) for block in self.shown("block") if words in block["text"])
 
+    def cite(self, words: str, quote: str, *texts: str) -> dict[str, Any]:
+        """An answer of these sentences, each with that quote from the block that holds the words."""
+        block = self.block_of(words)
+        return {"sentences": [{"block": block, "quote": quote, "text": text} for text in texts]}
+
     @property
     def num_ctx(self) -> int:
         return int(self.body["options"]["num_ctx"])

@@ -1,7 +1,6 @@
 """A short answer over a real index, and with a scripted Ollama over real HTTP: only what holds is shown."""
 
 import json
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,17 +15,14 @@ from tests.shelf import Shelf
 from tests.tables import read_table
 
 QUESTION = "what pays for the journey of a letter?"
-STAMP = {"block": 1, "quote": "A stamp pays for the journey", "text": "The journey of a letter is paid by a stamp."}
+QUOTE = "A stamp pays for the journey"
+PAID = "The journey of a letter is paid by a stamp."
 
 
 def ask(shelf: Shelf, ollama: ScriptedServer | None, question: str = QUESTION, **settings: Any) -> ShortAnswer:  # noqa: ANN401 - settings of any kind
     llm = {"url": ollama.url if ollama else "http://127.0.0.1:1", **settings.pop("llm", {})}
     with shelf.open(llm=llm, **settings) as retriever:
         return retriever.answer(question)
-
-
-def writing(*sentences: Mapping[str, object]) -> dict[str, object]:
-    return {"sentences": list(sentences)}
 
 
 pytestmark = pytest.mark.shared_index
@@ -36,7 +32,7 @@ QUOTED = "A stamp pays for the journey of a letter."
 
 
 def write_stamp(asked: Asked) -> object:
-    return writing(*[{**STAMP, "block": asked.block_of("stamp")}] * 2)
+    return asked.cite("stamp", QUOTE, PAID, PAID)
 
 
 def test_without_a_model_the_documents_are_quoted(shelf: Shelf) -> None:
@@ -62,7 +58,7 @@ def test_the_models_sentences_with_their_lines(shelf: Shelf, ollama: ScriptedSer
     found = ask(shelf, ollama)
     (sentence,) = found.sentences
     assert found.dropped == (), "the same again is no other sentence"
-    assert (sentence.text, sentence.quote) == (STAMP["text"], STAMP["quote"])
+    assert (sentence.text, sentence.quote) == (PAID, QUOTE)
     assert (sentence.citation, sentence.node_id) == ("mail.md:7", "mail.md#mail/stamps")
     assert (found.writer, found.note) == ("llama3.2", "written by llama3.2")
     assert found.answer.degraded == ()
@@ -82,7 +78,7 @@ def test_the_documents_are_quoted_before_the_model_is_asked(shelf: Shelf, ollama
             QUESTION, on_quoted=lambda short: seen.append((short.sentences[0].text, len(ollama.asked)))
         )
     assert seen == [(QUOTED, 0)]
-    assert written.sentences[0].text == STAMP["text"]
+    assert written.sentences[0].text == PAID
 
 
 def test_a_follow_up_is_answered_as_it_was_understood(shelf: Shelf, ollama: ScriptedServer) -> None:
@@ -91,7 +87,7 @@ def test_a_follow_up_is_answered_as_it_was_understood(shelf: Shelf, ollama: Scri
         found = retriever.answer(AskRequest("and who pays for it?", ["the journey of a letter"]))
     assert found.answer.follow_up is not None
     assert json.dumps({"question": found.answer.follow_up.question})[1:-1] in ollama.asked[-1].material
-    assert found.sentences[0].text == STAMP["text"]
+    assert found.sentences[0].text == PAID
 
 
 def test_nobody_is_asked_for_a_quotation_or_where_nothing_answers(shelf: Shelf, ollama: ScriptedServer) -> None:
@@ -107,8 +103,8 @@ def test_nobody_is_asked_for_a_quotation_or_where_nothing_answers(shelf: Shelf, 
 
 
 BAD: dict[str, object] = {
-    "no sentence": writing(),
-    "an invented quote": writing({**STAMP, "quote": "letters are free of charge"}),
+    "no sentence": {"sentences": []},
+    "an invented quote": {"sentences": [{"block": 1, "quote": "letters are free of charge", "text": PAID}]},
     "no JSON": "A stamp pays for it.",
     "killed": scripted.killed(),
 }
@@ -130,13 +126,11 @@ def test_a_model_that_writes_nothing_that_holds_is_replaced_by_the_documents(
 
 def test_what_was_whole_when_it_was_cut_off_stays(shelf: Shelf, ollama: ScriptedServer) -> None:
     def cut_off(asked: Asked) -> object:
-        block = asked.block_of("stamp")
-        whole = json.dumps(writing({**STAMP, "block": block}, {"block": block, "quote": "", "text": "Letters"}))
-        return scripted.cut_stream(whole[:-20])
+        return scripted.cut_stream(json.dumps(asked.cite("stamp", QUOTE, PAID, "Letters"))[:-20])
 
     ollama.answer = cut_off
     found = ask(shelf, ollama)
-    assert [sentence.text for sentence in found.sentences] == [STAMP["text"]]
+    assert [sentence.text for sentence in found.sentences] == [PAID]
     assert found.writer == "llama3.2"
 
 
@@ -159,7 +153,7 @@ def test_an_obeying_model_cannot_cite_what_is_not_there(
     def obey(asked: Asked) -> object:
         assert any("Ignore the instructions" in block["text"] for block in asked.shown("block")), "it reads the orders"
         assert "Ignore the instructions" not in asked.instructions
-        return writing({"block": asked.block_of("A stamp pays"), "quote": quote, "text": text})
+        return asked.cite("A stamp pays", quote, text)
 
     ollama.answer = obey
     found = ask(shelf, ollama)

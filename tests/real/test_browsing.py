@@ -2,7 +2,7 @@
 
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -10,6 +10,7 @@ import pytest
 from retriever import Retriever, open_retriever
 from retriever.errors import ClosedError, UsageError
 from retriever.looking.browse import find_relations
+from retriever.protocols import Encoder
 from tests.fake_encoder import CrowdedEncoder, FakeEncoder
 from tests.shelf import CountingEncoder, Shelf, read_lines, write_pages
 from tests.tables import read_table
@@ -143,11 +144,14 @@ TWO_PAGES_ON_TOMATOES = {
 }
 
 
+def opened(place: Path, pages: Mapping[str, str], encoder: Encoder | None = None) -> Retriever:
+    """An index of these pages, open."""
+    return open_retriever([write_pages(place / "docs", pages)], place / "index", encoder=encoder or FakeEncoder())
+
+
 @pytest.fixture(scope="module")
 def tomatoes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Retriever]:
-    place = tmp_path_factory.mktemp("tomatoes")
-    docs = write_pages(place / "docs", TWO_PAGES_ON_TOMATOES | {"empty.md": ""})
-    with open_retriever([docs], place / "index", encoder=FakeEncoder()) as retriever:
+    with opened(tmp_path_factory.mktemp("tomatoes"), TWO_PAGES_ON_TOMATOES | {"empty.md": ""}) as retriever:
         yield retriever
 
 
@@ -162,8 +166,7 @@ def test_what_is_similar_is_nearest_in_meaning(tomatoes: Retriever) -> None:
 
 
 def test_what_is_similar_does_not_depend_on_the_scale_of_a_model(tomatoes: Retriever, tmp_path: Path) -> None:
-    docs = write_pages(tmp_path / "docs", TWO_PAGES_ON_TOMATOES)
-    with open_retriever([docs], tmp_path / "index", encoder=CrowdedEncoder(FakeEncoder())) as crowded:
+    with opened(tmp_path, TWO_PAGES_ON_TOMATOES, CrowdedEncoder(FakeEncoder())) as crowded:
         found = {item.node_id: item.similarity for item in crowded.similar("soup.md").sections}
     expected = {item.node_id: item.similarity for item in tomatoes.similar("soup.md").sections}
     assert found == pytest.approx(expected, abs=0.02)
@@ -184,15 +187,13 @@ def test_a_template_of_most_notes_is_not_similar(tmp_path: Path) -> None:
     }
     notes["a.md"] = f"# Tomato\n\nTomatoes want patience.\n{end}"
     notes["b.md"] = f"# Soup\n\nA soup of tomatoes wants patience.\n{end}"
-    docs = write_pages(tmp_path / "docs", notes)
-    with open_retriever([docs], tmp_path / "index", encoder=FakeEncoder()) as retriever:
+    with opened(tmp_path, notes) as retriever:
         assert [item.node_id for item in retriever.similar("a.md").sections] == ["b.md#soup"]
         assert not retriever.similar("a.md#tomato/related").sections
 
 
 def test_what_is_linked_can_be_left_out_of_what_is_similar(tmp_path: Path) -> None:
     pages = TWO_PAGES_ON_TOMATOES | {"list.md": "# List\n\nTomatoes want patience: see [the garden](garden.md).\n"}
-    docs = write_pages(tmp_path / "docs", pages)
-    with open_retriever([docs], tmp_path / "index", encoder=FakeEncoder()) as retriever:
+    with opened(tmp_path, pages) as retriever:
         assert {item.file for item in retriever.similar("garden.md#garden").sections} == {"list.md", "soup.md"}
         assert {item.file for item in retriever.similar("garden.md#garden", unlinked=True).sections} == {"soup.md"}

@@ -4,6 +4,7 @@ import os
 import random
 import re
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from unittest.mock import Mock
 
@@ -90,12 +91,24 @@ def test_broken_pages_are_repaired(shelf: Shelf, good: Shelf, seed: int) -> None
     assert_same_answers(shelf, good)
 
 
-@pytest.mark.parametrize("pages", [1, 20])
-def test_a_database_that_is_cut(shelf: Shelf, good: Shelf, pages: int) -> None:
+HARMS: dict[str, Callable[[bytes], bytes]] = {
+    "one page": lambda data: data[:4096],
+    "twenty pages": lambda data: data[: 20 * 4096],
+    "zeros": lambda data: bytes(len(data)),
+    "rubbish": lambda data: random.Random(1).randbytes(len(data)),
+}
+
+
+@pytest.mark.parametrize("harm", HARMS)
+def test_a_broken_database_stays_as_it_is_until_it_is_repaired(shelf: Shelf, good: Shelf, harm: str) -> None:
     """Where no folder can be read in it, those that were named for it are indexed again."""
-    os.truncate(shelf.index / "index.sqlite", pages * 4096)
-    with pytest.raises(IndexDamagedError, match="doctor --repair"):
-        shelf.update()
+    path = shelf.index / "index.sqlite"
+    harmed = HARMS[harm](path.read_bytes())
+    path.write_bytes(harmed)
+    for use in (lambda: shelf.ask(QUESTIONS[0]), shelf.update):
+        with pytest.raises(IndexDamagedError, match=r"is damaged .*; run: python -m retriever doctor --repair --index"):
+            use()
+    assert path.read_bytes() == harmed
     assert "28 documents indexed again" in examined(shelf, repair=True).repairs[1]
     assert problems(examined(shelf)) == []
     assert_same_answers(shelf, good)

@@ -43,7 +43,7 @@ def victim(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def hostile(tmp_path: Path, victim: Path) -> Path:
-    """An index whose folder is the victim's, and whose documents are its secrets."""
+    """A copy of an index whose folder is the victim's, and whose documents are its secrets."""
     docs = tmp_path / "theirs"
     docs.mkdir()
     for name in ROWS:
@@ -59,7 +59,7 @@ def hostile(tmp_path: Path, victim: Path) -> Path:
             for column in ("parent_id", "holder_id", "node_id"):
                 change = f"UPDATE nodes SET {column} = ? || substr({column}, {len(name) + 1})"
                 rows.execute(f"{change} WHERE {begins} AND {column} NOT NULL", (path, name))
-    return tmp_path / "made"
+    return Path(shutil.copytree(tmp_path / "made", tmp_path / "mine"))
 
 
 AS_IT_IS = {**WORDS_ALONE, "refresh_max_files": 0}
@@ -99,43 +99,35 @@ def files_hold(folder: Path) -> bool:
 @pytest.mark.parametrize("named", [False, True], ids=["not named", "named"])
 @pytest.mark.timeout(180)
 def test_no_face_tells_what_a_copied_index_points_at(
-    hostile: Path, victim: Path, tmp_path: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch, *, named: bool
+    hostile: Path, victim: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch, *, named: bool
 ) -> None:
-    index = tmp_path / "mine"
     monkeypatch.setenv("HYBRID_RETRIEVE_REFRESH_MAX_FILES", "0")
-    shutil.copytree(hostile, index)
     if named:
-        name_folders(open_store(index), [victim])
-    said = ask_all_faces(index, cli, named=named)
+        name_folders(open_store(hostile), [victim])
+    said = ask_all_faces(hostile, cli, named=named)
     assert "asleep" in said
     assert SECRET not in said
-    assert not files_hold(index)
+    assert not files_hold(hostile)
     monkeypatch.delenv("HYBRID_RETRIEVE_REFRESH_MAX_FILES")
-    assert SECRET not in str(cli("ask", QUESTION, "--index", index, "--json", code=range(4)))
-    assert not files_hold(index)
+    assert SECRET not in str(cli("ask", QUESTION, "--index", hostile, "--json", code=range(4)))
+    assert not files_hold(hostile)
 
 
-def test_a_folder_is_looked_at_once_it_is_named_and_that_is_remembered(
-    hostile: Path, victim: Path, tmp_path: Path
-) -> None:
-    index = tmp_path / "mine"
-    shutil.copytree(hostile, index)
-    with open_retriever([victim], index, settings=WORDS_ALONE) as retriever:
+def test_a_folder_is_looked_at_once_it_is_named_and_that_is_remembered(hostile: Path, victim: Path) -> None:
+    with open_retriever([victim], hostile, settings=WORDS_ALONE) as retriever:
         assert [hit.citation for hit in retriever.search("page").hits] == ["page.md:1-3"]
     (victim / "page.md").write_text("# Page\n\nA badger digs.\n", encoding="utf-8")
-    with open_retriever(index=index, settings=WORDS_ALONE) as retriever:
+    with open_retriever(index=hostile, settings=WORDS_ALONE) as retriever:
         answer = retriever.search("badger")
     assert (answer.degraded, answer.hits[0].citation_state, answer.index.unchecked_folders) == ((), "exact", 0)
-    assert not files_hold(index)
+    assert not files_hold(hostile)
 
 
-def test_an_index_cannot_say_which_files_are_documents(hostile: Path, victim: Path, tmp_path: Path) -> None:
-    index = tmp_path / "mine"
-    shutil.copytree(hostile, index)
-    with closing(sqlite3.connect(index / INDEX, isolation_level=None)) as rows:
+def test_an_index_cannot_say_which_files_are_documents(hostile: Path, victim: Path) -> None:
+    with closing(sqlite3.connect(hostile / INDEX, isolation_level=None)) as rows:
         settings = json.dumps({**WORDS_ALONE, "documents": {"ignore": ["!ignored.md"]}})
         rows.execute("UPDATE meta SET value = ? WHERE key = 'settings'", (settings,))
-    index_folders([victim], index)
-    assert not files_hold(index)
-    with open_retriever(index=index) as retriever:
+    index_folders([victim], hostile)
+    assert not files_hold(hostile)
+    with open_retriever(index=hostile) as retriever:
         assert retriever.profile.documents.ignore == ()

@@ -10,6 +10,7 @@ from retriever import Hit
 from tests.program import Cli
 from tests.real.served import Faces, faces_of, indexed
 from tests.shelf import NEVER_REFRESH, WORDS_ALONE
+from tests.tables import read_table
 
 OVEN = """\
 # The oven
@@ -111,20 +112,9 @@ def test_the_json_of_a_hit_has_its_section_and_its_passage(place: Path, cli: Cli
     )
 
 
-def test_agents_get_it(faces: Faces) -> None:
-    reply = faces.tell("search", question="rolls", top_k=1)
-    assert "`oven.md:11-12` in section 5-27" in reply
-    assert "Rolls at 220 degrees." in reply
-
-
-def test_agents_get_the_items_of_a_list_as_lines(faces: Faces) -> None:
-    reply = faces.tell("answer", question="which tools are in the drawer")
-    assert "`Tools in it:`\n`- a knife`\n`- a whisk, a sieve` `drawer.md:1-6`" in reply
-
-
-def test_agents_are_told_that_a_page_is_superseded(faces: Faces) -> None:
-    reply = faces.tell("answer", question="which colour has the pipe of the gas")
-    assert "`status: superseded`" in reply.split("1. ")[0]
+@pytest.mark.parametrize(("tool", "question", "told"), read_table("mcp", "Lines that answer"))
+def test_agents_are_told_the_lines(faces: Faces, tool: str, question: str, told: str) -> None:
+    assert told in faces.tell(tool, question=question)
 
 
 def test_the_page_is_opened_at_it(faces: Faces) -> None:
@@ -140,16 +130,7 @@ def test_the_page_is_opened_at_it(faces: Faces) -> None:
     assert page.count('id="passage"') == 1
 
 
-@pytest.mark.parametrize(
-    ("lines", "marked"),
-    [
-        ("15&last=19", '<p class="passage" id="passage">Clean'),
-        ("15&last=19", '<div class="passage code">'),
-        ("24", '<tr class="passage" id="passage">\n<td>E31</td>'),
-        ("18", '<div class="passage code" id="passage">'),  # within a block: the block
-        ("9999", ">Heating</h1>"),  # the file was longer once
-    ],
-)
+@pytest.mark.parametrize(("lines", "marked"), read_table("web_addresses", "Lines that a link marks"))
 def test_the_lines_of_a_link_are_marked(faces: Faces, lines: str, marked: str) -> None:
     assert marked in faces.web.get(f"/read?node=oven.md%23the-oven/heating&first={lines}").text
 

@@ -90,23 +90,18 @@ def test_answers_are_those_of_an_index_of_the_visible_folders_alone(shared: Shar
         assert one == other, question
 
 
-@pytest.mark.parametrize("command", [["tree"], ["status", "-v"], ["read", "retention.md", "--similar", "10"]])
-def test_what_is_shown_is_that_of_the_visible_folders_alone(shared: Shared, cli: Cli, command: list[str]) -> None:
-    one, other = print_both(shared, cli, *command)
+@pytest.mark.parametrize("line", ["tree", "status -v", "read retention.md --similar 10"])
+def test_what_is_shown_is_that_of_the_visible_folders_alone(shared: Shared, cli: Cli, line: str) -> None:
+    one, other = print_both(shared, cli, *line.split())
     assert one == other
 
 
 @pytest.mark.parametrize(
-    "command",
-    [
-        ["read", "encryption.md"],
-        ["read", "Zyxworth"],
-        ["ask", "keys in:secret"],
-        ["ask", "keys", "--tag", "confidential"],
-    ],
+    "line", ["read encryption.md", "read Zyxworth", "ask keys in:secret", "ask keys --tag confidential"]
 )
-def test_what_is_hidden_is_refused_like_what_is_not_there(shared: Shared, cli: Cli, command: list[str]) -> None:
-    said, expected = (cli(*command, "--index", place, code=2).err for place in (shared.seen_by("sales"), shared.alone))
+def test_what_is_hidden_is_refused_like_what_is_not_there(shared: Shared, cli: Cli, line: str) -> None:
+    asked, places = line.split(), (shared.seen_by("sales"), shared.alone)
+    said, expected = (cli(*asked, "--index", place, code=2).err for place in places)
     assert said.replace("'open:", "'") == expected
 
 
@@ -197,15 +192,15 @@ def test_members_of_a_role_see_what_it_may(shared: Shared) -> None:
 
 
 def test_rights_that_cannot_be_given(shared: Shared, cli: Cli) -> None:
-    for words, index, code, said in (
-        (["grant", "sales", "nothing"], shared.index, 2, "there is no folder 'nothing' in the index; there are: "),
-        (["grant", "nobody", "open"], shared.index, 1, 'role "nobody" does not exist'),
-        (["grant", "sales", "open"], shared.seen_by("sales"), 1, "may not do that"),
-        (["init", "--writer", "owner"], shared.index, 2, "owner owns the tables and may do everything"),
+    for line, index, code, said in (
+        ("grant sales nothing", shared.index, 2, "there is no folder 'nothing' in the index; there are: "),
+        ("grant nobody open", shared.index, 1, 'role "nobody" does not exist'),
+        ("grant sales open", shared.seen_by("sales"), 1, "may not do that"),
+        ("init --writer owner", shared.index, 2, "owner owns the tables and may do everything"),
     ):
-        assert said in cli("postgres", *words, "--index", index, code=code).err
-    for words in (["grant"], ["init", "sales"], ["grant", "sales", "open", "--once"]):
-        cli("postgres", *words, "--index", shared.index, code=2)
+        assert said in cli("postgres", *line.split(), "--index", index, code=code).err
+    for line in ("grant", "init sales", "grant sales open --once"):
+        cli("postgres", *line.split(), "--index", shared.index, code=2)
 
 
 @pytest.mark.parametrize(("role", "sees"), [("sales", False), ("legal", True)])

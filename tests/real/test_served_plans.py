@@ -134,23 +134,23 @@ def test_doctor_tries_the_language_model_and_measures_its_speed(ollama: Scripted
     assert "are for --llm" in cli("doctor", "--profile", "full", code=2).err
 
 
-def test_a_slot_of_2048_tokens_holds_both_tasks_of_a_model_that_does_not_think(
-    ships: Shelf, openai: ScriptedServer
-) -> None:
+@pytest.fixture
+def slot(openai: ScriptedServer) -> ScriptedServer:
+    """llama.cpp's server with a model that does not think, and a window of 2,048 tokens."""
     openai.listed = [{"id": "llama3.2", "meta": {"n_params": 1_500_000_000, "size": 9}}]
     template = "{% for message in messages %}{{ message.content }}{% endfor %}"
     openai.described["/props"] = {"chat_template": template, "default_generation_settings": {"n_ctx": 2048}}
     SPEEDS.write(f"{openai.url} llama3.2", Speed(1e5, 1e5))
-    assert ask(ships, openai).degraded == ()
-    assert all(asked.prompt_tokens + asked.num_predict <= 2048 for asked in openai.asked)
+    return openai
 
 
-def test_a_slot_that_is_too_small_is_named(ships: Shelf, openai: ScriptedServer) -> None:
-    openai.listed = [{"id": "llama3.2", "meta": {"n_params": 1_500_000_000, "size": 9}}]
-    openai.described["/props"] = {"chat_template": "<think>", "default_generation_settings": {"n_ctx": 2048}}
-    SPEEDS.write(f"{openai.url} llama3.2", Speed(1e5, 1e5))
-    for reason in ask(ships, openai).degraded:
-        assert "llama3.2 reads 2,048 with its answer: raise llm.num_ctx; llama-server gives each of its -np" in str(
-            reason
-        )
-    assert openai.open().look_up().weights == "1500000000 9"
+def test_a_slot_of_2048_tokens_holds_both_tasks(ships: Shelf, slot: ScriptedServer) -> None:
+    assert ask(ships, slot).degraded == ()
+    assert all(asked.prompt_tokens + asked.num_predict <= 2048 for asked in slot.asked)
+    assert slot.open().look_up().weights == "1500000000 9"
+
+
+def test_a_slot_that_is_too_small_for_thoughts_is_named(ships: Shelf, slot: ScriptedServer) -> None:
+    slot.described["/props"] |= {"chat_template": "<think>"}
+    said = "llama3.2 reads 2,048 with its answer: raise llm.num_ctx; llama-server gives each of its -np"
+    assert {said in str(reason) for reason in ask(ships, slot).degraded} == {True}

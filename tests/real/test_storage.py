@@ -60,7 +60,7 @@ def chapters(tmp_path_factory: pytest.TempPathFactory) -> tuple[Shelf, list[Answ
     return shelf, truth
 
 
-@pytest.mark.parametrize("harm", ["deleted", *slow(sorted(set(HARMS) - {"deleted"}))])
+@pytest.mark.parametrize("harm", ["each in turn", *slow(HARMS)])
 def test_a_damaged_generation_never_answers_wrongly_nor_silently(
     chapters: tuple[Shelf, list[Answer]], harm: str
 ) -> None:
@@ -75,7 +75,7 @@ def test_a_damaged_generation_never_answers_wrongly_nor_silently(
             shutil.rmtree(snapshot)
             shutil.copytree(good, snapshot)
             hurt = snapshot / name
-            damage(hurt, harm, chance)
+            damage(hurt, list(HARMS)[place % len(HARMS)] if harm == "each in turn" else harm, chance)
             if hurt.is_file() and hurt.read_bytes() == (good / name).read_bytes():
                 continue  # its end was zeros already
             question = place % len(QUESTIONS)
@@ -85,8 +85,8 @@ def test_a_damaged_generation_never_answers_wrongly_nor_silently(
                 assert name.parts[0] != "chroma", name
                 continue
             assert same_hits(found(answer), found(truth[question])), name
-            if name.parts[0] != "chroma":  # without which all vectors are scanned
-                assert "answered without it" in said([answer]), name
+            if name.name != "chroma.sqlite3":
+                assert "answered without it" in said([answer]), (name, said([answer]))
     assert shelf.encoder.encoded == 0
 
 
@@ -99,22 +99,14 @@ def test_an_old_generation_goes_and_who_reads_it_reads_on(shelf: Shelf) -> None:
         assert view.lexical.search(["tomato"], 5) == before != ()
 
 
-def test_an_open_retriever_sees_the_new_state_at_its_next_question(shelf: Shelf) -> None:
-    with shelf.open(**NEVER_REFRESH) as reader:
-        first = reader.search("otter").index
-        shelf.write("otter.md", "# Otters\n\nAn otter sleeps.\n")
-        shelf.update()
-        answer = reader.search("otter")
-        assert (answer.index.snapshot != first.snapshot, answer.index.documents) == (True, 5)
-        assert answer.hits[0].node_id == "otter.md#otters"
-
-
-def test_an_open_retriever_follows_to_another_index_in_the_place_of_its_own(shelf: Shelf) -> None:
+@pytest.mark.parametrize("goes", [False, True])
+def test_an_open_retriever_sees_the_new_state_or_another_index_in_its_place(shelf: Shelf, *, goes: bool) -> None:
     with shelf.open(**NEVER_REFRESH) as reader:
         assert reader.search("otter").index.documents == 4
-        shelf.index.rename(shelf.place / "away")
-        with pytest.raises(NoIndexError, match="there is no index in"):
-            reader.search("otter")
+        if goes:
+            shelf.index.rename(shelf.place / "away")
+            with pytest.raises(NoIndexError, match="there is no index in"):
+                reader.search("otter")
         shelf.write("otter.md", "# Otters\n\nAn otter sleeps.\n")
         shelf.update()
         answer = reader.search("otter")
@@ -181,18 +173,6 @@ def test_a_command_that_cannot_write_blames_the_disk_and_not_the_lock(shelf: She
         shown = cli(command, shelf.docs, "--index", shelf.index, code=1).err
     assert f"{shelf.index}: cannot be written (Read-only file system)" in shown
     assert "writer.lock" not in shown
-
-
-@pytest.mark.parametrize("harm", ["rubbish", "zeros"])
-def test_a_damaged_database_says_what_to_do_and_stays_as_it_is(shelf: Shelf, harm: str) -> None:
-    path = shelf.index / "index.sqlite"
-    size = path.stat().st_size
-    harmed = random.Random(1).randbytes(size) if harm == "rubbish" else bytes(size)
-    path.write_bytes(harmed)
-    for use in (lambda: shelf.ask(QUESTIONS[0]), shelf.update):
-        with pytest.raises(IndexDamagedError, match=r"is damaged .*; run: python -m retriever doctor --repair --index"):
-            use()
-    assert path.read_bytes() == harmed
 
 
 def test_an_empty_database_is_made_and_that_of_another_program_left_alone(shelf: Shelf, tmp_path: Path) -> None:

@@ -1,10 +1,7 @@
 """ChromaDB's folder of vectors, beside the exact scan: built, asked, and damaged."""
 
-import random
-import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
-from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +10,6 @@ import pytest
 from retriever.embedding.vectors import ExactIndex, VectorIndex, write_vectors
 from retriever.errors import SnapshotError
 from retriever.types import FloatMatrix
-from tests.damage import A_FOLDER, damage
 
 ENCODER = "0123456789abcdef"
 
@@ -67,25 +63,6 @@ def test_the_nearest_by_cosine_come_first_and_ties_by_key(tmp_path: Path, search
         with opened(tmp_path / "chroma") as index:
             found = index.search(question, 100)
     assert found == [5, 6, 10, 7, 8, 9]
-
-
-NAMES = ["manifest.json", "chroma.sqlite3", "data_level0.bin", "header.bin", "index_metadata.pickle", "length.bin"]
-
-
-@pytest.mark.parametrize(
-    ("name", "harm"),
-    [
-        case
-        for case in product([*NAMES, "link_lists.bin"], ("deleted", "emptied", "without its last byte", A_FOLDER))
-        if case != ("chroma.sqlite3", "without its last byte")
-    ],
-)
-def test_a_damaged_folder_is_noticed_on_opening(made: Path, tmp_path: Path, name: str, harm: str) -> None:
-    shutil.copytree(made, tmp_path / "chroma")
-    (file,) = (tmp_path / "chroma").rglob(name)
-    damage(file, harm, random.Random(0))
-    with pytest.raises(SnapshotError, match="index the documents again"), opened(tmp_path / "chroma"):
-        pass
 
 
 def test_another_collection_or_folder_is_refused(made: Path, tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from retriever.api import forget_documents
 from retriever.retriever import Retriever
 from retriever.types import ShortAnswer
 from tests.program import Cli
-from tests.real.scripted_server import Asked, ScriptedServer
+from tests.real.scripted_server import ScriptedServer
 from tests.real.served import faces_of, index_pages, indexed, served
 from tests.real.web_documents import DOT, PAGES, write_pictures
 from tests.tables import read_table
@@ -106,11 +106,8 @@ def test_the_models_sentences_come_behind_the_quoted_ones(index: Path, ollama: S
     quote = "A stamp pays for the journey"
     texts = ["A stamp pays for <a letter.", "The Moon pays for it <i.", "A letter has a stamp for the journey."]
 
-    def write(asked: Asked) -> object:
-        number = asked.block_of("A stamp pays")
-        return {"sentences": [{"block": number, "quote": quote, "text": text} for text in texts]}
-
-    ollama.answer, ollama.reads, ollama.writes, ollama.waits = write, 1e6, 60.0, True
+    ollama.answer = lambda asked: asked.cite(quote, quote, *texts)
+    ollama.reads, ollama.writes, ollama.waits = 1e6, 60.0, True
     with served(index, "--web", "--llm-url", ollama.url) as server:
         server.wait_until_ready()
         address, given = f"{server.url}/answer", {"question": "what pays for the journey of a letter?"}

@@ -166,12 +166,8 @@ def test_the_tree_shows_the_way_to_the_hits_and_a_folder_lists_what_it_holds(see
     page.get_by_role("heading", level=1, name="Tomatoes").wait_for()
 
 
-@pytest.mark.parametrize("verdict", ["weak", "none"])
-def test_a_headline_says_how_sure_the_answer_is(seen: Seen, verdict: str) -> None:
-    question, headline = {
-        "weak": ("flowers and journeys", "No clear answer. Closest passages:"),
-        "none": ("quantum chromodynamics of gluons", "No answer found. Nearest sections:"),
-    }[verdict]
+@pytest.mark.parametrize(("verdict", "question", "headline"), read_table("found", "Headlines"))
+def test_a_headline_says_how_sure_the_answer_is(seen: Seen, verdict: str, question: str, headline: str) -> None:
     page = seen.ask(question)
     assert page.locator("section.answer").get_attribute("class") == f"answer {verdict}"
     assert page.locator("#verdict").inner_text() == headline

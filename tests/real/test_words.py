@@ -91,14 +91,7 @@ def test_a_note_is_found_by_the_name_of_its_file(tmp_path: Path, head: str) -> N
 PROJECTS = ("falcon", "heron", "osprey")
 
 
-@pytest.mark.parametrize(
-    ("file", "text", "question"),
-    [
-        ("README.md", "# Overview\n\nLead: {}.\n", "who leads {}?"),
-        ("index.md", "Leitung: {}.\n", "Wer leitet {}?"),
-        ("docs/budget.md", "# Budget\n\n{} euros.\n", "quel est le budget de {}"),
-    ],
-)
+@pytest.mark.parametrize(("file", "text", "question"), read_table("found", "By the name of a folder"))
 def test_a_page_is_found_by_the_name_of_its_folder(tmp_path: Path, file: str, text: str, question: str) -> None:
     with open_pages(tmp_path, {f"{name}/{file}": text.format(name[1]) for name in PROJECTS}) as retriever:
         firsts = [retriever.search(question.format(name)).hits[0].file for name in PROJECTS]

@@ -9,9 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rank_bm25 import BM25Plus  # the definition that the scores are held to
 
-from retriever.errors import SnapshotError
 from retriever.lexical.bm25 import LexicalIndex, build_lexical
-from tests.damage import A_FOLDER, damage
 
 WORDS = ["a", "b", "c", "d", "é", "字", "a.b", ""]
 on_disk = settings(deadline=None, max_examples=60)  # each example writes files, and the disk may be busy
@@ -79,12 +77,3 @@ def test_coverage_is_the_share_of_rarity(tmp_path: Path) -> None:
     total = rare + common + unknown
     assert index.coverage(question, [2, 1, 4, 777]) == pytest.approx([common / total, (rare + common) / total, 0, 0])
     assert index.coverage([], [1]) == built(tmp_path / "none", {}).coverage(question, [1]) == [0.0]
-
-
-@pytest.mark.parametrize("name", ["keys", "vocabulary", "rows"])
-@pytest.mark.parametrize("harm", ["deleted", "emptied", "half of it", A_FOLDER])
-def test_a_damaged_file_is_noticed_on_opening(tmp_path: Path, name: str, harm: str) -> None:
-    build_lexical(tmp_path / "l", {key: ["one", "two", f"w{key}"] for key in range(50)})
-    damage(tmp_path / "l" / f"{name}.npy", harm, random.Random(0))
-    with pytest.raises(SnapshotError, match="index the documents again"):
-        LexicalIndex.open(tmp_path / "l")
