@@ -204,7 +204,7 @@ def measure(root: Path) -> dict[str, tuple[float, str]]:
         "pageindex + retriever, regular expressions": (product.patterns, "at most 61"),
         "pageindex + retriever, tokens a line": (product.tokens / product.lines, ""),
         "pageindex + retriever, files": (len(modules), ""),
-        "tests, tokens": (tests.tokens, "at most 114100"),
+        "tests, tokens": (tests.tokens, "at most 112000"),
         "tests, tokens a line": (tests.tokens / tests.lines, ""),
         "docs and README.md, words": (words, "at most 30000"),
         "CHANGELOG.md, lines": ((root / "CHANGELOG.md").read_text(encoding="utf-8").count("\n"), "at most 25"),
