@@ -114,6 +114,9 @@ def share_of_yes(odds: Sequence[Mapping[str, Any]]) -> float:
     return sums["yes"] / sum(sums.values())
 
 
+# Of llama.cpp, for a model that has none of its own.
+BARE_TEMPLATE = "{%- for message in messages -%}\n  {{- '<|im_start|>' + message.role"
+
 # Templates pass over names that they do not know.
 UNTHINKING = {"chat_template_kwargs": {"enable_thinking": False, "reasoning_effort": "low"}}
 
@@ -179,7 +182,7 @@ class ModelServer:
     @property
     def is_base(self) -> bool:
         """Whether the model goes on with a text, and was not made to follow instructions."""
-        return self.template is not None and not any(word in self.template.lower() for word in ("message", "system"))
+        return self.template is not None and (self.template or BARE_TEMPLATE).startswith(BARE_TEMPLATE)
 
     def identity(self, limits: Limits) -> tuple[str, ...]:
         """Return the kind of server and the model's name; most servers say nothing of the weights."""

@@ -8,6 +8,7 @@ from pydantic import BaseModel
 
 from retriever.api import open_retriever
 from retriever.errors import LanguageModelTimeoutError
+from retriever.served.server import BARE_TEMPLATE
 from retriever.served.task import SPEEDS, Speed, Task
 from retriever.types import Answer
 from tests.program import Cli
@@ -84,7 +85,6 @@ def test_a_stage_asks_for_what_the_model_can_do(
     answer = ask(ships, ollama)
     assert answer.degraded == ()
     expansion, rerank = ollama.asked
-    assert "hyde" in expansion.properties
     assert f"{passages} passages" in expansion.instructions
     assert least <= len(rerank.candidates) <= 30
     seconds = sum(asked.prompt_tokens for asked in ollama.asked) / reads + (3 * 22 + 30 + 4 * least) / writes
@@ -129,7 +129,6 @@ def test_doctor_tries_the_language_model_and_measures_its_speed(ollama: Scripted
     ollama.reads, ollama.writes = 150.0, 20.0
     asked = ("doctor", "--llm", "--profile", "full", "--llm-url", ollama.url)
     assert "150 tokens a second read, 20 written" in cli(*asked).out
-    assert ollama.open().speed
     assert "PROBLEM  model" in cli(*asked, "--llm-model", "mistral", code=1).out
     assert "are for --llm" in cli("doctor", "--profile", "full", code=2).err
 
@@ -148,6 +147,11 @@ def test_a_slot_of_2048_tokens_holds_both_tasks(ships: Shelf, slot: ScriptedServ
     assert ask(ships, slot).degraded == ()
     assert all(asked.prompt_tokens + asked.num_predict <= 2048 for asked in slot.asked)
     assert slot.open().look_up().weights == "1500000000 9"
+
+
+def test_doctor_names_a_model_without_a_chat_template(slot: ScriptedServer, cli: Cli) -> None:
+    slot.described["/props"] |= {"chat_template": BARE_TEMPLATE}
+    assert "PROBLEM  template" in cli("doctor", "--llm", "--llm-url", slot.url, code=1).out
 
 
 def test_a_slot_that_is_too_small_for_thoughts_is_named(ships: Shelf, slot: ScriptedServer) -> None:
