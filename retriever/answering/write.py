@@ -108,7 +108,8 @@ def build_answer_task(
     nonce = new_nonce()
     lines, left = [json_line({"question": question})], plan.readable
     for number, piece in enumerate(pieces, start=1):
-        line = json_line({"block": number, "titles": " > ".join(piece.titles), "text": piece.text})
+        text = drop_heading(piece.text)
+        line = json_line({"block": number, "titles": " > ".join(piece.titles), "text": text})
         left -= size(line) + 1
         if left < 0:
             break
@@ -122,6 +123,12 @@ def build_answer_task(
         example=_EXAMPLE,
     )
     return task, pieces[: len(lines) - 1]
+
+
+def drop_heading(text: str) -> str:
+    """Return a section without its heading: the titles stand beside it, and small models copy what comes first."""
+    first, _, rest = text.partition("\n")
+    return rest.lstrip("\n") if first.startswith("#") else text
 
 
 @dataclass

@@ -62,12 +62,11 @@ def test_the_models_sentences_with_their_lines(shelf: Shelf, ollama: ScriptedSer
     assert (sentence.citation, sentence.node_id) == ("mail.md:7", "mail.md#mail/stamps")
     assert (found.writer, found.note) == ("llama3.2", "written by llama3.2")
     assert found.answer.degraded == ()
-    assert found.answer.trace.stages[-1].name == "answer"
     (asked,) = ollama.asked
     assert asked.properties == {"sentences"}
     assert QUESTION in asked.material
     assert QUESTION not in asked.instructions
-    assert "stamp" not in asked.instructions
+    assert '"text": "#' not in asked.material, "small models copy headings"
 
 
 def test_the_documents_are_quoted_before_the_model_is_asked(shelf: Shelf, ollama: ScriptedServer) -> None:
@@ -98,7 +97,7 @@ def test_nobody_is_asked_for_a_quotation_or_where_nothing_answers(shelf: Shelf, 
     for server in (ollama, None):
         found = ask(shelf, server, "zebra quantum chromodynamics?")
         assert found.answer.verdict == "none"
-        assert (found.sentences, found.dropped, found.writer) == ((), (), "")
+        assert (found.sentences, found.writer) == ((), "")
     assert ollama.asked == []
 
 
@@ -131,7 +130,6 @@ def test_what_was_whole_when_it_was_cut_off_stays(shelf: Shelf, ollama: Scripted
     ollama.answer = cut_off
     found = ask(shelf, ollama)
     assert [sentence.text for sentence in found.sentences] == [PAID]
-    assert found.writer == "llama3.2"
 
 
 ORDERS = (
