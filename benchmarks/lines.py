@@ -25,7 +25,7 @@ from pageindex.blocks import read_blocks
 from pageindex.node import Span
 from pageindex.units import show_block
 from retriever import AskRequest, Hit, open_retriever
-from retriever.types import ShortAnswer
+from retriever.types import CitedSentence, ShortAnswer
 
 MOST_WORDS = 0.6  # of the shorter text, in the other one
 _WORD = re.compile(r"\w+")
@@ -81,7 +81,7 @@ def judge(item: dict[str, Any], shown: ShortAnswer, docs: Path) -> dict[str, Any
     return seen
 
 
-def overlaps(hit: Hit, span: Span, place: tuple[str, int, int]) -> bool:
+def overlaps(hit: Hit | CitedSentence, span: Span, place: tuple[str, int, int]) -> bool:
     """Return whether lines of a hit are among those of a place."""
     file, start, end = place
     return bool(hit.file == file and span.first <= end and start <= span.last)

@@ -1,44 +1,56 @@
-r"""What a language model does for the hits, and how long it takes: a real one and its server, on questions with gold.
+r"""What a language model does for hits and answers, and how long it takes: a real one and its server.
 
     llama-server -m model.gguf -c 4096 -np 1 --port 8080
-    uv run python benchmarks/llm.py http://127.0.0.1:8080/v1 \
+    uv run python benchmarks/llm.py http://127.0.0.1:8080/v1 --first 4 \
         ../shared/eval/fastapi.jsonl:../shared/eval/corpora/fastapi \
         ../shared/eval/rustbook.jsonl:../shared/eval/corpora/rustbook
+    uv run python benchmarks/llm.py http://127.0.0.1:8080/v1 --lines ../shared/eval/lines.jsonl:../shared/eval/corpora
 
-QUESTIONS:DOCS for each set; `--count` questions are asked, spread over the sets. First comes the probe of `doctor
---llm`: what the model was seen to do. Then each way of using it, whatever the probe says: `odds` reranks the hits of
-`balanced` by yes and no, `lists` in one list, `texts` searches with what the model writes. Seconds are the median.
-What is learnt of the model is forgotten afterwards; `--indexes` keeps the indexes.
+First comes the probe of `doctor --llm`: what the model was seen to do. Then, of QUESTIONS:DOCS for each set, `--count`
+questions are asked in each way, whatever the probe says: `odds` reranks the hits of `balanced` by yes and no, `lists`
+in one list, `texts` searches with what the model writes. With `--first N` they are those whose first N hits hold right
+and wrong ones, for reranking changes no others. `--lines` compares the short answers that it writes with quoted ones.
+
+What is asked is what a laptop would ask: tasks are planned for `--speed`, whatever the machine, and it is waited
+longer. Seconds are medians. Ctrl-C ends a run, and what is done is printed; with `--results FILE` it is kept, and the
+next run goes on. What is learnt of the model is forgotten afterwards; `--indexes` keeps the indexes.
 """
 
 import argparse
+import json
 import os
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from random import Random
 from statistics import fmean, median
 from tempfile import TemporaryDirectory
 from typing import Any
+from unittest.mock import patch
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
+from benchmarks.lines import overlaps
 from benchmarks.quality import Benchmark
-from retriever import open_retriever
+from retriever import Retriever, open_retriever
 from retriever.evaluation import DEPTH, Judgements, Question, Sections, measure_ranking, read_questions
-from retriever.rerank import llm as rerank_llm
 from retriever.served.generator import Generator
-from retriever.served.task import Abilities
+from retriever.served.task import Abilities, ModelRecords, Speed
 from retriever.settings.layers import DEFAULT_PROFILE
 from retriever.settings.schema import LlmSettings, Profile, merge
-from retriever.types import StageName
+from retriever.types import ShortAnswer, StageName
 from retriever.upkeep import probe
 
 MEASURES = ("hit@1", "hit@5", "nDCG@10")
 NOTHING = Abilities(lists=False, odds=False, rewordings=False, passages=False, intents=False)
-PLAIN = "no model"
+PLAIN, QUOTED, WRITTEN = "no model", "quoted", "written"
+PATIENCE = 20  # times as long as the program waits: that this machine is busy is no fault of the model
+FOREVER = 1e12  # seconds since 1970: a speed that is never old
+
+Row = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,55 +75,178 @@ class Asked:
     """Questions of one set, with what is right for each, and the index of its documents."""
 
     index: str
-    questions: Sequence[Question]
-    right: Sequence[Judgements]
+    questions: Mapping[str, tuple[Question, Judgements]]
 
     @classmethod
-    def of(cls, benchmark: Benchmark, index: str, count: int) -> "Asked":
-        """Index the documents, and choose the questions, evenly from the whole file."""
-        questions = [question for question in read_questions(benchmark.questions).questions if question.gold]
-        count = min(count, len(questions))
-        chosen = [questions[place * len(questions) // count] for place in range(count)]
+    def of(cls, benchmark: Benchmark, index: str) -> "Asked":
+        """Index the documents, and read the questions that they answer."""
         with open_retriever([benchmark.docs], index) as retriever:
             sections = Sections(retriever.nodes())
-        return cls(index, chosen, [sections.find_right(question.gold) for question in chosen])
+        questions = [question for question in read_questions(benchmark.questions).questions if question.gold]
+        return cls(index, {one.id: (one, sections.find_right(one.gold)) for one in questions})
+
+    def choose(self, ids: Sequence[str]) -> "Asked":
+        """Return those of these ids alone."""
+        return Asked(self.index, {name: self.questions[name] for name in ids})
 
 
 @dataclass(slots=True)
-class Outcome:
-    """What came of one way, a question after the other."""
+class Results:
+    """What came of each way, by question; kept in a file where there is one, unless it failed."""
 
-    values: list[dict[str, float]] = field(default_factory=list)
-    seconds: list[float] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
-    """How much the model read or wrote for each; why it was left out, where it was."""
+    path: Path | None
+    rows: dict[tuple[str, str], Row] = field(default_factory=dict)
 
-    def mean(self, measure: str) -> float:
-        """Average a measure over the questions."""
-        return fmean(value[measure] for value in self.values)
+    def __post_init__(self) -> None:
+        if self.path and self.path.exists():
+            lines = map(json.loads, self.path.read_text(encoding="utf-8").splitlines())
+            self.rows = {(row["way"], row["id"]): row for row in lines}
 
-    def compare(self, plain: "Outcome") -> tuple[int, int]:
-        """Count the questions whose nDCG@10 is better, and worse, than without the model."""
-        pairs = list(zip(self.values, plain.values, strict=True))
-        better = sum(own["nDCG@10"] > other["nDCG@10"] for own, other in pairs)
-        return better, sum(own["nDCG@10"] < other["nDCG@10"] for own, other in pairs)
+    def add(self, way: str, name: str, ask: Callable[[], Row]) -> None:
+        """Ask the question, unless its outcome is known."""
+        if (way, name) in self.rows:
+            return
+        started = time.perf_counter()
+        seen = ask()
+        row = {"way": way, "id": name, "seconds": round(time.perf_counter() - started, 2), **seen}
+        self.rows[way, name] = row
+        print(".", end="", file=sys.stderr, flush=True)
+        if self.path and not row["failed"]:
+            with self.path.open("a", encoding="utf-8") as file:
+                file.write(json.dumps(row, ensure_ascii=False) + "\n")
+
+    def list_done(self, ways: Sequence[str], ids: Sequence[str]) -> list[str]:
+        """Return the questions that were asked in all these ways."""
+        return [name for name in ids if all((way, name) in self.rows for way in ways)]
 
 
-def ask(way: Way, sets: Sequence[Asked], settings: Mapping[str, Any]) -> Outcome:
-    """Ask every question this way."""
-    outcome = Outcome()
-    for asked in sets:
-        with open_retriever([], asked.index, DEFAULT_PROFILE, settings=merge(settings, way.settings)) as retriever:
-            for question, right in zip(asked.questions, asked.right, strict=True):
-                started = time.perf_counter()
-                answer = retriever.search(question.question)
-                outcome.seconds.append(time.perf_counter() - started)
-                outcome.values.append(measure_ranking([hit.node_id for hit in answer.hits], right))
-                stages = {stage.name: stage.note for stage in answer.trace.stages}
-                used = [stages[name] for name in (StageName.EXPAND, StageName.RERANK) if stages.get(name)]
-                outcome.notes.append("; ".join(map(str, answer.degraded)) or "; ".join(used))
-                print(".", end="", file=sys.stderr, flush=True)
-    return outcome
+class HeldSpeeds(ModelRecords[Speed]):
+    """The first speed of a model stays, whatever is measured."""
+
+    def write(self, key: str, record: Speed) -> None:
+        """Take over what is no speed."""
+        held = self.read().get(key, replace(record, measured_at=FOREVER))
+        super().write(key, replace(held, has_schema=record.has_schema))
+
+
+# Hits
+
+
+def ask(name: str, sets: Sequence[Asked], settings: Mapping[str, Any], results: Results) -> None:
+    """Ask every question this way, in an order that mixes sets and kinds: one that is broken off says something too."""
+    with ExitStack() as stack:
+        asked = []
+        for one in sets:
+            retriever = open_retriever([], one.index, DEFAULT_PROFILE, settings=merge(settings, WAYS[name].settings))
+            asked += [(stack.enter_context(retriever), *item) for item in one.questions.values()]
+        for retriever, question, right in Random(len(asked)).sample(asked, len(asked)):
+            results.add(name, question.id, lambda: search(retriever, question.question, right))  # noqa: B023 - at once
+
+
+def search(retriever: Retriever, question: str, right: Judgements) -> Row:
+    """Return which hits are right, and what the model did."""
+    answer = retriever.search(question)
+    ranking = [hit.node_id for hit in answer.hits]
+    stages = {stage.name: stage.note for stage in answer.trace.stages}
+    used = [stages[name] for name in (StageName.EXPAND, StageName.RERANK) if stages.get(name)]
+    note = "; ".join(map(str, answer.degraded)) or "; ".join(used)
+    is_right = [node_id in right for node_id in ranking]
+    values = measure_ranking(ranking, right)
+    return {"values": values, "right": is_right, "note": note, "failed": bool(answer.degraded)}
+
+
+def choose(asked: Sequence[Asked], results: Results, count: int, first: int) -> list[Asked]:
+    """Return the questions to ask, evenly from the files; those whose first hits can change where `first` is not 0."""
+    chosen = []
+    for left, one in zip(range(len(asked), 0, -1), asked, strict=True):
+        able = list(one.questions)
+        if first:
+            able = [name for name in able if 0 < sum(results.rows[PLAIN, name]["right"][:first]) < first]
+        share = min(len(able), count // left)
+        count -= share
+        chosen.append(one.choose([able[place * len(able) // share] for place in range(share)]))
+        print(f"{share} of {len(able)} questions of {len(one.questions)}", file=sys.stderr)
+    return chosen
+
+
+def list_outcomes(ways: Sequence[str], ids: Sequence[str], results: Results) -> Iterator[str]:
+    """Yield the table of what each way gives and takes, and what it used most often."""
+    yield f"\n| {len(ids)} questions | {' | '.join(MEASURES)} | better | worse | s a question | mostly |"
+    yield f"|---|{'---|' * (len(MEASURES) + 4)}"
+    for way in ways:
+        rows = [results.rows[way, name] for name in ids]
+        means = " | ".join(f"{fmean(row['values'][measure] for row in rows):.3f}" for measure in MEASURES)
+        gains = [row["values"]["nDCG@10"] - results.rows[PLAIN, row["id"]]["values"]["nDCG@10"] for row in rows]
+        better, worse = sum(gain > 0 for gain in gains), sum(gain < 0 for gain in gains)
+        notes = [row["note"] for row in rows]
+        seconds = median(row["seconds"] for row in rows)
+        yield f"| {way} | {means} | {better} | {worse} | {seconds:.1f} | {max(notes, key=notes.count)} |"
+
+
+# Short answers
+
+
+def judge(item: Row, short: ShortAnswer) -> Row:
+    """Return which of an answer's sentences cite a line that answers, and who wrote them."""
+    places = [(one["file"], *one["lines"]) for one in (item, *item["also"]) if one["file"]]
+    cites = [any(overlaps(sentence, sentence.span, place) for place in places) for sentence in short.sentences]
+    return {
+        "kind": "none" if item["kind"] == "none" else "some", "cites": cites, "writer": short.writer,
+        "texts": [sentence.text for sentence in short.sentences], "verdict": short.answer.verdict,
+        "dropped": [f"{one.text}: {one.reason}" for one in short.dropped],
+        "failed": [*map(str, short.answer.degraded)],
+    }  # fmt: skip
+
+
+def list_answers(ids: Sequence[str], results: Results) -> Iterator[str]:
+    """Yield the table of quoted and written answers."""
+    yield "\n| answers | cite a line that answers | the first does | sentences | by the model | better | worse | s |"
+    yield "|---|---|---|---|---|---|---|---|"
+    for kind in ("some", "none"):
+        for way in (QUOTED, WRITTEN):
+            pairs = [(results.rows[way, name], results.rows[QUOTED, name]) for name in ids]
+            rows = [row for row, _ in pairs if row["kind"] == kind]
+            if not rows:
+                continue
+            right = sum(any(row["cites"]) for row in rows)
+            first = sum(row["cites"][:1] == [True] for row in rows)
+            sentences = sum(bool(row["cites"]) for row in rows)
+            own = sum(bool(row["writer"]) for row in rows)
+            goods = [(is_good(row), is_good(quoted)) for row, quoted in pairs if row["kind"] == kind]
+            better, worse = sum(one > other for one, other in goods), sum(one < other for one, other in goods)
+            seconds = median(row["seconds"] for row in rows)
+            name = f"{way}, {len(rows)} {'without an answer' if kind == 'none' else 'with one'}"
+            yield f"| {name} | {right} | {first} | {sentences} | {own} | {better} | {worse} | {seconds:.1f} |"
+
+
+def is_good(row: Row) -> bool:
+    """Return whether an answer cites a line that answers, or says nothing where nothing does."""
+    return not row["cites"] if row["kind"] == "none" else any(row["cites"])
+
+
+def compare_answers(argument: str, indexes: Path, settings: Mapping[str, Any], results: Results, count: int) -> None:
+    """Ask for answers, two questions with one for each without, and print the table."""
+    benchmark = Benchmark.named(argument)
+    items = [json.loads(line) for line in benchmark.questions.read_text(encoding="utf-8").splitlines()]
+    chosen = []
+    for is_none, share in ((False, count - count // 3), (True, count // 3)):
+        able = [item for item in items if (item["kind"] == "none") == is_none]
+        chosen += [able[place * len(able) // share] for place in range(share)]
+    with ExitStack() as stack, suppress(KeyboardInterrupt):
+        opened = {}
+        for corpus in dict.fromkeys(item["corpus"] for item in chosen):
+            docs, index = benchmark.docs / corpus, str(indexes / corpus)
+            opened[corpus] = stack.enter_context(open_retriever([docs], index, DEFAULT_PROFILE, settings=settings))
+        for item in Random(count).sample(chosen, len(chosen)):
+            retriever = opened[item["corpus"]]
+            for way in (QUOTED, WRITTEN):
+
+                def answer() -> Row:
+                    return judge(item, retriever.answer(item["question"], quoted=way == QUOTED))  # noqa: B023 - at once
+
+                results.add(way, item["id"], answer)
+    if ids := results.list_done((QUOTED, WRITTEN), [item["id"] for item in chosen]):
+        print("\n".join(list_answers(ids, results)))
 
 
 def list_abilities(generator: Generator) -> Iterator[str]:
@@ -119,65 +254,59 @@ def list_abilities(generator: Generator) -> Iterator[str]:
     started = time.monotonic()
     abilities = probe.probe(generator)
     seconds = time.monotonic() - started
-    yield f"{generator.name}: {generator.speed or 'no speed is known'}"
-    yield f"\n| the probe, {seconds:.0f} s | |\n|---|---|"
+    yield f"\n| {generator.name}: the probe, {seconds:.0f} s | |\n|---|---|"
     for name, (what, _) in probe.SAYS.items():
         asks = "yes" if getattr(abilities, name) else "not asked" if name == "odds" and abilities.lists else "no"
         yield f"| {name}: {what} | {asks} |"
-
-
-def list_outcomes(outcomes: Mapping[str, Outcome]) -> Iterator[str]:
-    """Yield the table of what each way gives and takes, and what it used most often."""
-    plain = outcomes[PLAIN]
-    yield f"\n| {len(plain.values)} questions | {' | '.join(MEASURES)} | better | worse | s a question | mostly |"
-    yield f"|---|{'---|' * (len(MEASURES) + 4)}"
-    for name, outcome in outcomes.items():
-        means = " | ".join(f"{outcome.mean(measure):.3f}" for measure in MEASURES)
-        better, worse = outcome.compare(plain)
-        usual = max(outcome.notes, key=outcome.notes.count)
-        yield f"| {name} | {means} | {better} | {worse} | {median(outcome.seconds):.1f} | {usual} |"
 
 
 def read_arguments(arguments: Sequence[str]) -> argparse.Namespace:
     """Read the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("url", help="of the server, with /v1 unless it is Ollama")
-    parser.add_argument("sets", nargs="+", metavar="QUESTIONS:DOCS")
+    parser.add_argument("sets", nargs="*", metavar="QUESTIONS:DOCS")
+    parser.add_argument("--lines", metavar="QUESTIONS:FOLDERS", help="questions as of benchmarks/lines.py, for answers")
     parser.add_argument("--model", default=LlmSettings().model, help="its name; by default the only one there is")
     parser.add_argument("--count", type=int, default=60, help="questions, of all sets together")
+    parser.add_argument("--first", type=int, default=0, help="hits, of which right and wrong ones must be; 0: any")
     parser.add_argument("--ways", default="odds", help="some of odds,lists,texts")
-    parser.add_argument(
-        "--seconds", type=float, default=LlmSettings().seconds, help="llm.seconds; raise it on a busy machine"
-    )
-    parser.add_argument("--candidates", type=int, default=rerank_llm.SMALL_READS, help="that are reranked at most")
+    parser.add_argument("--speed", default="85/20", help="tokens read and written a second, that tasks are planned for")
     parser.add_argument("--no-probe", action="store_true", help="leave the probe out")
-    parser.add_argument("--indexes", help="folder that keeps the indexes; by default they are thrown away")
-    return parser.parse_args(arguments)
+    parser.add_argument("--indexes", type=Path, help="folder that keeps the indexes; by default they are thrown away")
+    parser.add_argument("--results", type=Path, help="file that keeps what came of each question, of one model")
+    return parser.parse_intermixed_args(arguments)
 
 
 def main(arguments: Sequence[str]) -> None:
     """Print the tables."""
     given = read_arguments(arguments)
-    llm = LlmSettings(url=given.url, model=given.model, seconds=given.seconds)
-    rerank_llm.SMALL_READS = given.candidates
-    probe.SECONDS = max(probe.SECONDS, 2 * given.seconds)  # a slow machine is no fault of the model
+    llm = LlmSettings(url=given.url, model=given.model, seconds=PATIENCE * LlmSettings().seconds)
+    probe.SECONDS *= PATIENCE
     with ExitStack() as stack:
         os.environ["XDG_CACHE_HOME"] = stack.enter_context(TemporaryDirectory())
-        indexes = Path(given.indexes or stack.enter_context(TemporaryDirectory()))
+        indexes = given.indexes or Path(stack.enter_context(TemporaryDirectory()))
         generator = Generator(Profile(llm=llm))
+        speeds = HeldSpeeds("held_speeds.json", Speed)
+        stack.enter_context(patch("retriever.served.generator.SPEEDS", speeds))
+        reads, writes = (float(number) / PATIENCE for number in given.speed.split("/"))
+        speeds.write(generator.identity, Speed(reads, writes))
         if not given.no_probe:
             print("\n".join(list_abilities(generator)), flush=True)
-        sets = []
-        for argument in given.sets:
-            benchmark = Benchmark.named(argument)
-            index = str(indexes / benchmark.questions.stem)
-            sets.append(Asked.of(benchmark, index, max(1, given.count // len(given.sets))))
+        results = Results(given.results)
         settings = {"llm": {"url": llm.url, "model": llm.model, "seconds": llm.seconds}, "top_k": DEPTH}
-        outcomes = {}
-        for name in (PLAIN, *given.ways.split(",")):
-            generator.remember(WAYS[name].abilities)
-            outcomes[name] = ask(WAYS[name], sets, settings)
-        print("\n".join(list_outcomes(outcomes)))
+        if given.lines:
+            compare_answers(given.lines, indexes, settings | {"top_k": 5}, results, given.count)
+        benchmarks = map(Benchmark.named, given.sets)
+        sets = [Asked.of(benchmark, str(indexes / benchmark.questions.stem)) for benchmark in benchmarks]
+        ask(PLAIN, sets, settings, results)
+        chosen = choose(sets, results, given.count, given.first)
+        ways = [PLAIN, *given.ways.split(",")]
+        with suppress(KeyboardInterrupt):
+            for name in ways:
+                generator.remember(WAYS[name].abilities)
+                ask(name, chosen, settings, results)
+        if ids := results.list_done(ways, [name for asked in chosen for name in asked.questions]):
+            print("\n".join(list_outcomes(ways, ids, results)))
 
 
 if __name__ == "__main__":
