@@ -63,7 +63,7 @@ EDITS: list[Callable[[Shelf, random.Random], None]] = [
 
 
 def _files(shelf: Shelf) -> list[Path]:
-    return sorted(path for path in shelf.docs.rglob("*.md"))
+    return sorted(shelf.docs.rglob("*.md"))
 
 
 def _some(shelf: Shelf, chance: random.Random) -> str:

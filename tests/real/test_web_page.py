@@ -18,6 +18,7 @@ from playwright.sync_api import Browser, Dialog, Page, Request, ViewportSize, sy
 from tests.real.loopback import LoopbackHandler, serving
 from tests.real.served import Served, indexed, served
 from tests.real.web_documents import PAGES, write_pictures
+from tests.shelf import WORDS_ALONE
 from tests.tables import read_table
 
 BROWSER = next((path for name in ("chromium", "chromium-browser", "google-chrome") if (path := shutil.which(name))), "")
@@ -259,7 +260,7 @@ def test_a_citation_is_copied(browser: Browser, server: Served) -> None:
 
 
 def test_the_home_of_a_flat_folder_lists_its_files_the_latest_first(browser: Browser, tmp_path: Path) -> None:
-    index = indexed(tmp_path, {"old.md": "# Old well\n", "new.md": "# New pump\n"}, {"encoder": {"kind": "none"}})
+    index = indexed(tmp_path, {"old.md": "# Old well\n", "new.md": "# New pump\n"}, WORDS_ALONE)
     os.utime(tmp_path / "docs" / "old.md", (1e9, 1e9))
     with served(index, "--web") as server, tab(browser, server) as seen:
         files = seen.open("/").locator(".files li:visible")

@@ -12,6 +12,7 @@ from click.testing import CliRunner, Result
 
 from retriever.embedding.encoder import ENGLISH_MODEL, bundled_tokens
 from retriever.embedding.onnx import OnnxEncoder
+from tests.torch.conftest import SIZES
 
 torch: Any = pytest.importorskip("torch")
 transformers: Any = pytest.importorskip("transformers")
@@ -28,8 +29,7 @@ def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
     torch.manual_seed(0)
     torch.set_num_threads(1)  # several wait for one another where the machine has other work
     folder = tmp_path_factory.mktemp("base")
-    sizes = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 64}
-    model = transformers.BertModel(transformers.BertConfig(**sizes), add_pooling_layer=False)
+    model = transformers.BertModel(transformers.BertConfig(**SIZES), add_pooling_layer=False)
     for weights in model.parameters():  # far enough from nothing for texts to differ: the words are not learned
         weights.data.mul_(4)
     model.save_pretrained(folder)
