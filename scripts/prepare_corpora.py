@@ -92,6 +92,11 @@ def keep(files: Files) -> Files:
     return {path: text for path, text in files.items() if path.endswith(".md")}
 
 
+def name_markdown(files: Files) -> Files:
+    """Return MDX files with the ending of Markdown, and Markdown files as they are."""
+    return {str(PurePosixPath(path).with_suffix(".md")): text for path, text in files.items()}
+
+
 def prepare_cli(files: Files) -> Files:
     """Return command-line pages, without those of Windows that are about PowerShell."""
     return {path: text for path, text in files.items() if not ("/windows/" in path and "PowerShell" in text)}
@@ -394,6 +399,8 @@ def slug(title: str) -> str:
 
 
 PREPARATIONS: dict[str, Callable[[Files], Files]] = {
+    "abroad-es": name_markdown,
+    "abroad-pt": name_markdown,
     "api": prepare_api,
     "cli": prepare_cli,
     "config": prepare_config,
