@@ -372,10 +372,12 @@ def export(start: Path, folder: Path, documents: Path) -> None:
 @click.option("--data", required=True, type=click.Path(exists=True, file_okay=False, path_type=Path))
 def teach(start: Path, folder: Path, data: Path) -> None:
     """Write into the model of FOLDER, which `export` made of START, how it reads questions."""
+    if (card := ModelCard.read(folder)).question_type:
+        raise click.ClickException(f"{folder} was taught before: make it anew with `export`")
     adapters = learn_adapters(start, TaughtQuestions.read(data, folder))
     add_adapters(folder / MODEL_NAME, {name: (down, SHARE * up) for name, (down, up) in adapters.items()})
     digest = file_sha256(folder / MODEL_NAME)
-    replace(ModelCard.read(folder), model_sha256=digest, question_type=QUESTION_TYPE).write(folder)
+    replace(card, model_sha256=digest, question_type=QUESTION_TYPE).write(folder)
 
 
 @dataclass(frozen=True, slots=True)
