@@ -62,6 +62,9 @@ def check_sentence(
     if not 1 <= number <= len(blocks):
         return DroppedSentence(text, f"there is no block {number}")
     block = blocks[number - 1]
+    titles = "\n".join(block.titles)
+    if set(tokenize(text, languages)) <= set(tokenize(titles, languages)):
+        return DroppedSentence(text, "it says no more than the titles")
     place = find_quote(quote, block.text)
     if place is None:
         return DroppedSentence(text, f"the words that it quotes do not stand in {block.citation}")
@@ -70,7 +73,6 @@ def check_sentence(
     span = find_cited_lines(block, *place)
     sentence, paragraph = read_around(block, span, *place)
     where = f"{block.cited_as or block.file}:{span}"
-    titles = "\n".join(block.titles)
     terms = set(tokenize("\n".join((sentence, titles, paragraph)), languages))
     before = "\n".join((titles, paragraph, question))
     for part in split_sentences(text):
