@@ -199,16 +199,29 @@ def test_filters_are_chosen_under_more(seen: Seen) -> None:
     page.keyboard.press("Enter")
     page.wait_for_url("**in=garden**")
     page.locator(".facts code", has_text="in:garden/deep").wait_for()
-    assert page.get_by_label("Folder").input_value() == "garden/deep"
+    assert page.get_by_label("Folder", exact=True).input_value() == "garden/deep"
     page.get_by_text("Filters", exact=True).click()
     page.get_by_label("Question").press_sequentially("!", delay=20)  # what is found as one types is in it as well
     page.locator(".hits.typed article").first.wait_for()
     assert page.locator(".typed .crumbs").all_inner_texts() == ["garden deep er well.md"]
     page.get_by_text("Filters", exact=True).click()
-    page.get_by_label("Folder").fill("gardn")
+    page.get_by_label("Folder", exact=True).fill("gardn")
     page.keyboard.press("Enter")
     page.locator("#results", has_text="did you mean garden?").wait_for()
-    assert page.get_by_label("Folder").input_value() == "gardn", "a typo can be corrected where it was made"
+    assert page.get_by_label("Folder", exact=True).input_value() == "gardn", "a typo can be corrected where it was made"
+
+
+def test_each_filter_can_be_removed_by_itself(seen: Seen) -> None:
+    page = seen.open("/?question=flowers+of+tomatoes&in=garden&in=letters&since=2020")
+    chips = page.locator("#ask .chips li")
+    assert chips.all_inner_texts() == ["in:garden ×", "in:letters ×", "since:2020 ×"]
+    chips.first.click()
+    page.wait_for_url("**question=flowers%20of%20tomatoes&in=letters&since=2020")
+    page.get_by_text("Filters", exact=True).click()
+    page.get_by_label("or folder").fill("garden/deep")
+    page.keyboard.press("Enter")
+    page.locator("#ask .chips", has_text="in:garden/deep").wait_for()
+    assert chips.count() == 3
 
 
 def test_results_come_as_one_types_and_go_with_the_question(seen: Seen) -> None:

@@ -1,6 +1,6 @@
 """Parts of the pages and the API: arguments of a question, addresses, the drawn tree, example questions."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Any, TypeAlias
@@ -16,10 +16,10 @@ from retriever.expansion.follow_up import MAX_SAID_CHARS, MAX_TURNS
 from retriever.looking.browse import load_tree
 from retriever.places.choices import Choices, list_choices
 from retriever.places.view import View
-from retriever.query import AskRequest, Scope
+from retriever.query import FILTERS, AskRequest, Scope
 from retriever.serving.pool import Arguments, Model, read_arguments
 from retriever.store import reading
-from retriever.text import cut
+from retriever.text import as_tuple, cut
 from retriever.types import Cited, CitedSentence, Hit
 
 Texts: TypeAlias = tuple[str, ...]  # of a parameter that may be given several times; what is empty is left out
@@ -60,6 +60,14 @@ class Visit(AskArguments):
     @property
     def _asked(self) -> dict[str, Any]:
         return {field.alias or name: getattr(self, name) for name, field in AskArguments.model_fields.items()}
+
+    def list_filters(self) -> Iterator[tuple[str, str]]:
+        """Yield each filter as it is written in a question, with the address without it."""
+        for sign, part in FILTERS.items():
+            values = as_tuple(getattr(self.scope, part))
+            for value in filter(None, values):
+                left = tuple(other for other in values if other != value)
+                yield f"{sign}{value}", address("/", **{**self._asked, sign.removesuffix(":"): left})
 
     def ask(self) -> str:
         return address("/", **self._asked)

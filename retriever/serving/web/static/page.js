@@ -169,7 +169,7 @@ async function show(address, remember) {
     if (remember) history.pushState({}, "", address);
     shown = address;
     question.value = next.getElementById("question").value;
-    document.querySelector("#ask .more > div").replaceWith(next.querySelector("#ask .more > div"));
+    for (const part of ["#ask .more > div", "#ask .chips"]) document.querySelector(part).replaceWith(next.querySelector(part));
     for (const old of document.querySelectorAll("#ask [name=after]")) old.remove();
     document.getElementById("ask").append(...next.querySelectorAll("#ask [name=after]"));
     scrollTo(0, 0);
