@@ -57,14 +57,9 @@ def check_sentence(
         languages: that the texts are read in beside English.
     """
     text = read_sentence(text)
-    if not text or len(text) > MAX_CHARS:
-        return DroppedSentence(text[:MAX_CHARS], f"it has {len(text):,} characters")
-    if not 1 <= number <= len(blocks):
-        return DroppedSentence(text, f"there is no block {number}")
+    if flaw := find_flaw(text, number, blocks, languages):
+        return DroppedSentence(text[:MAX_CHARS], flaw)
     block = blocks[number - 1]
-    titles = "\n".join(block.titles)
-    if set(tokenize(text, languages)) <= set(tokenize(titles, languages)):
-        return DroppedSentence(text, "it says no more than the titles")
     place = find_quote(quote, block.text)
     if place is None:
         return DroppedSentence(text, f"the words that it quotes do not stand in {block.citation}")
@@ -73,6 +68,7 @@ def check_sentence(
     span = find_cited_lines(block, *place)
     sentence, paragraph = read_around(block, span, *place)
     where = f"{block.cited_as or block.file}:{span}"
+    titles = "\n".join(block.titles)
     terms = set(tokenize("\n".join((sentence, titles, paragraph)), languages))
     before = "\n".join((titles, paragraph, question))
     for part in split_sentences(text):
@@ -85,6 +81,17 @@ def check_sentence(
     if question and not languages and not is_about(f"{as_label(block.titles[-1])}{text}", question):
         return DroppedSentence(text, "it is about something else than the question")
     return CitedSentence(text, block.text[place[0] : place[1]], **block.place | {"span": span})
+
+
+def find_flaw(text: str, number: int, blocks: Sequence[Piece], languages: tuple[str, ...]) -> str:
+    """Return why a text is no sentence about the block of this number; empty if it may be one."""
+    if not text or len(text) > MAX_CHARS:
+        return f"it has {len(text):,} characters"
+    if not 1 <= number <= len(blocks):
+        return f"there is no block {number}"
+    titles = " ".join(blocks[number - 1].titles)
+    says_more = set(tokenize(text, languages)) - set(tokenize(titles, languages))
+    return "" if says_more else "it says no more than the titles"
 
 
 def read_sentence(text: str) -> str:

@@ -214,7 +214,8 @@ def test_filters_are_chosen_under_more(seen: Seen) -> None:
 def test_each_filter_can_be_removed_by_itself(seen: Seen) -> None:
     page = seen.open("/?question=flowers+of+tomatoes&in=garden&in=letters&since=2020")
     chips = page.locator("#ask .chips li")
-    assert chips.all_inner_texts() == ["in:garden ×", "in:letters ×", "since:2020 ×"]
+    shown = [text.split()[0] for text in chips.all_inner_texts()]
+    assert shown == ["in:garden", "in:letters", "since:2020"]
     chips.first.click()
     page.wait_for_url("**question=flowers%20of%20tomatoes&in=letters&since=2020")
     page.get_by_text("Filters", exact=True).click()
