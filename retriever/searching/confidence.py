@@ -4,8 +4,8 @@ A sum of evidence makes the confidence, by a logistic model: the best line of th
 chunk is much nearer than chunks are to unrelated questions, meaning and words name the same sections, the question's
 words stand side by side in one of them as in the question, a section covers them, and it is asked as people ask. From
 one value on the verdict is `answered`; below another it is `none`. What a sum does not see is said beside it: a best
-line that reads as nothing is no answer, however near its words, and neither is one about a word that the documents do
-not have. The weights come from
+line that reads as nothing is no answer, however near its words. Where no line was read, neither is one about a word
+that the documents do not have. The weights come from
 
     uv run scripts/calibrate_confidence.py
 
@@ -53,7 +53,7 @@ WORDS_ALONE = Coefficients(-3.79, 1.96, 1.63, together=2.89, asked=0.78, none_be
 # `scripts/calibrate_confidence.py --abroad` fits it.
 ABROAD = Coefficients(-3.82, 0.45, margin=2.74, together=3.01, none_below=0.245, answered_from=0.7)
 
-# A question of which a smaller share is known words is `none`: 98 % of those about a made-up word.
+# A question of which a smaller share is known words is `none` where no line was read.
 KNOWN_FROM = 0.55
 # The margin from which unknown words do not matter: a small folder has few words, and is asked in others.
 NEAR_FROM = 3.5
@@ -66,8 +66,7 @@ UNSPACED, UNSPACED_COVERAGE = 1.8, 1.3
 # cross-encoder's logit within its bounds and late interaction.
 EVIDENCE_OF_LOGIT, EVIDENCE_OF_INTERACTION = 1.0, 7.5
 LEAST_READ, MOST_READ = -6.0, 14.0  # as evidence: beyond, one line says no more than another
-# Below the first, no line of the first sections answers; below the second, none does where the documents lack a word.
-READS_NOTHING, READS_LITTLE = 2.2, 7.0
+READS_NOTHING = 3.0  # below it, no line of the first sections answers
 
 
 @dataclass(frozen=True)
@@ -104,13 +103,12 @@ def choose_model(signals: Signals) -> Coefficients:
 
 
 def is_about_nothing(signals: Signals) -> bool:
-    """Return whether the best line reads as no answer, or the question is about a word that the documents lack."""
+    """Return whether the best line reads as no answer; of none that was read, whether the documents lack a word."""
     if signals.abroad:
         return False
-    is_strange = signals.known < KNOWN_FROM and (signals.margin is None or signals.margin < NEAR_FROM)
-    if signals.reading is None:
-        return is_strange
-    return signals.reading < (READS_LITTLE if is_strange else READS_NOTHING)
+    if signals.reading is not None:
+        return signals.reading < READS_NOTHING
+    return signals.known < KNOWN_FROM and (signals.margin is None or signals.margin < NEAR_FROM)
 
 
 def measure_evidence(signals: Signals) -> dict[str, float]:
