@@ -23,11 +23,10 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from benchmarks.quality import Benchmark
-from retriever import open_retriever
+from retriever import open_retriever, rerank
 from retriever.evaluation import DEPTH, Judgements, Question, Sections, measure_ranking, read_questions
 from retriever.query import AskRequest, Expansion
-from retriever.rerank import stage
-from retriever.rerank.stage import RerankInput, RerankOutput, rank_value
+from retriever.rerank import RerankInput, RerankOutput, rank_value
 from retriever.retriever import Retriever
 from retriever.settings.layers import DEFAULT_PROFILE
 from retriever.settings.schema import merge
@@ -142,7 +141,7 @@ class Way:
         recorded = {"": {}, "own": asked.expansions, "senseless": asked.senseless}
         recorded |= {"of others": asked.of_others} if self.expanded == "of others" else {}
         kind = {"rerank": {"kind": "onnx" if script else "none"}}
-        stage.BLEND = script.blend if script else 0.0
+        rerank.BLEND = script.blend if script else 0.0
         with asked.open(self.profile, merge(self.settings, kind)) as retriever:
             retriever._models.reranker = reranker = Scripted()  # in place of the model that would be loaded
             found = {}

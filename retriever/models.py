@@ -16,7 +16,7 @@ from retriever.types import StageName
 # A plain question needs none of these, and loads none of them.
 if TYPE_CHECKING:
     from retriever.embedding.onnx import PassageReader
-    from retriever.rerank.stage import Reranker
+    from retriever.rerank import Reranker
     from retriever.served.generator import Generator
 
 
@@ -90,15 +90,15 @@ class OpenModels:
         settings = self._profile.rerank
         match settings.kind:
             case "auto" | "llm" if self._profile.use_llm:
-                from retriever.rerank.llm import LlmReranker
+                from retriever.rerank import LlmReranker
 
                 return LlmReranker(self.generator, is_forced=settings.kind == "llm")
             case "onnx":
-                from retriever.rerank.cross_encoders import OnnxReranker
+                from retriever.rerank import OnnxReranker
 
                 return OnnxReranker(settings)
             case "endpoint":
-                from retriever.rerank.cross_encoders import EndpointReranker
+                from retriever.rerank import EndpointReranker
 
                 return EndpointReranker(self._profile)
         return None

@@ -59,7 +59,7 @@ def search(
             if profile.entity_boost:
                 recorder.degrade(StageName.RERANK, "entity_boost lifts what a reranker scores: choose a rerank.kind")
         else:
-            from retriever.rerank.stage import rerank
+            from retriever.rerank import rerank
 
             question = expanded.question
             candidates = rerank(view, models.reranker, question, words, candidates, profile, recorder, note)

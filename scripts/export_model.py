@@ -33,8 +33,7 @@ from retriever.embedding.onnx import (
 from retriever.embedding.sentence_transformers import find_model_folder, own_prefixes
 from retriever.errors import EncoderError, RetrieverError
 from retriever.indexing.chunk import chunk_nodes
-from retriever.rerank.cross_encoders import MAX_TOKENS, OnnxReranker
-from retriever.rerank.stage import RerankInput
+from retriever.rerank import MAX_TOKENS, OnnxReranker, RerankInput
 from retriever.settings.schema import RerankSettings
 
 if TYPE_CHECKING:

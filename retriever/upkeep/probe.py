@@ -12,8 +12,7 @@ from dataclasses import replace
 from retriever.errors import LanguageModelError, LanguageModelTimeoutError, WrongAnswerError
 from retriever.expansion.prompt import TextPlan, build_expansion_task, choose_texts
 from retriever.expansion.screening import FACTUAL_INTENT, find_exact_names, screen
-from retriever.rerank.llm import LlmReranker
-from retriever.rerank.stage import RerankInput
+from retriever.rerank import LlmReranker, RerankInput
 from retriever.served.generator import Generator
 from retriever.served.task import USUAL, Abilities
 from retriever.settings.schema import Profile

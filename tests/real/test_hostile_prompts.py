@@ -57,7 +57,7 @@ def ask(shelf: Shelf, ollama: ScriptedServer, **settings: Any) -> Any:  # noqa: 
 def test_an_obeyed_order_moves_the_one_who_gives_it_alone(
     shelf: Shelf, ollama: ScriptedServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("retriever.rerank.stage.BLEND", 0.0)
+    monkeypatch.setattr("retriever.rerank.BLEND", 0.0)
     answers = []
     for ollama.answer in (deaf, obedient):
         answers.append(ask(shelf, ollama, use_llm=True, hyde="never", rerank={"kind": "llm"}))

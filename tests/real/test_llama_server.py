@@ -15,9 +15,7 @@ from pydantic import BaseModel, Field
 
 from retriever.embedding import open_encoder
 from retriever.errors import LanguageModelError
-from retriever.rerank.cross_encoders import EndpointReranker
-from retriever.rerank.llm import LlmReranker
-from retriever.rerank.stage import RerankInput
+from retriever.rerank import EndpointReranker, LlmReranker, RerankInput
 from retriever.served.generator import Generator
 from retriever.served.task import SPEEDS, Abilities, Speed, Task
 from retriever.settings.schema import EncoderSettings, LlmSettings, Profile, RerankSettings

@@ -30,7 +30,7 @@ def preferring(*titles: str) -> Callable[[Asked], object]:
 @pytest.fixture(autouse=True)
 def _alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """The order is the reranker's alone."""
-    monkeypatch.setattr("retriever.rerank.stage.BLEND", 0.0)
+    monkeypatch.setattr("retriever.rerank.BLEND", 0.0)
 
 
 def ask(
@@ -62,7 +62,7 @@ def test_the_models_order_is_the_order_of_the_hits(shelf: Shelf, ollama: Scripte
 def test_the_pool_is_reranked_and_what_is_behind_it_stays_there(
     shelf: Shelf, ollama: ScriptedServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("retriever.rerank.stage.BLEND", 0.25)
+    monkeypatch.setattr("retriever.rerank.BLEND", 0.25)
     plain = shelf.ask(QUESTION, top_k=8)
     last = plain.hits[2].title
     ollama.answer = preferring(last)

@@ -8,8 +8,7 @@ import pytest
 
 from retriever.embedding.encoder import ENGLISH_MODEL
 from retriever.embedding.onnx import READER
-from retriever.rerank.cross_encoders import OnnxReranker
-from retriever.rerank.stage import RerankInput
+from retriever.rerank import OnnxReranker, RerankInput
 from retriever.settings.schema import RerankSettings
 from tests.program import Cli
 from tests.shelf import Shelf, found
@@ -42,7 +41,7 @@ def test_the_text_that_answers_has_the_highest_score_and_none_depends_on_another
 
 
 def test_a_search_in_the_order_of_the_model(shelf: Shelf, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("retriever.rerank.stage.BLEND", 0.0)
+    monkeypatch.setattr("retriever.rerank.BLEND", 0.0)
     answer = shelf.ask(QUESTION, rerank={"kind": "onnx", "model": str(folder)}, top_k=8)
     assert answer.degraded == ()
     assert answer.hits[0].title == "Stamps"

@@ -13,8 +13,7 @@ from pydantic import BaseModel
 from retriever.embedding import remote
 from retriever.embedding.remote import RemoteEncoder
 from retriever.errors import EncoderError, LanguageModelError, RerankerError
-from retriever.rerank.cross_encoders import EndpointReranker
-from retriever.rerank.stage import RerankInput
+from retriever.rerank import EndpointReranker, RerankInput
 from retriever.served import generator, transport
 from retriever.served.generator import Generator
 from retriever.served.task import Task

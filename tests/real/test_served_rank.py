@@ -3,8 +3,7 @@
 import pytest
 
 from retriever.errors import RerankerError
-from retriever.rerank.cross_encoders import SENT_TOKENS, EndpointReranker
-from retriever.rerank.stage import RerankInput
+from retriever.rerank import SENT_TOKENS, EndpointReranker, RerankInput
 from retriever.settings.schema import Profile, RerankSettings
 from tests.real.scripted_server import ScriptedServer, status
 

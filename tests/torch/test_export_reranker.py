@@ -6,8 +6,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from retriever.rerank.cross_encoders import OnnxReranker
-from retriever.rerank.stage import RerankInput
+from retriever.rerank import OnnxReranker, RerankInput
 from retriever.settings.schema import RerankSettings
 from scripts import export_model
 from tests.torch.conftest import make_bert

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pageindex.node import Node, NodeKind, Span
-from retriever.rerank.stage import RerankScore, blend_orders, count_named, cut_passage
+from retriever.rerank import RerankScore, blend_orders, count_named, cut_passage
 from retriever.searching.hits import find_matched_chunk
 from retriever.store.reading import StoredChunk
 from retriever.types import Candidate, Evidence, Source

@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from retriever.errors import LanguageModelError, WrongAnswerError
-from retriever.rerank.llm import LlmReranker
-from retriever.rerank.stage import RerankInput, RerankOutput, rank_value
+from retriever.rerank import LlmReranker, RerankInput, RerankOutput, rank_value
 from retriever.served.generator import Generator
 from retriever.served.task import Abilities, Speed, Task, Written, size
 from tests.tables import read_table
@@ -156,7 +155,7 @@ def outside_the_fence(task: Task[Any]) -> str:
 
 @pytest.mark.parametrize("hostile", HOSTILE, ids=range(len(HOSTILE)))
 def test_no_order_of_a_document_stands_outside_the_fence(hostile: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("retriever.rerank.llm.new_nonce", lambda: "0123abcd")
+    monkeypatch.setattr("retriever.rerank.new_nonce", lambda: "0123abcd")
     pieces, text = shown(8), hostile.format(n=6)
     pieces[5] = RerankInput(f"{text} > Section 5", text)
     _, task = rank(last_first, pieces)
