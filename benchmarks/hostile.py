@@ -24,7 +24,7 @@ from pageindex.document import parse_document
 from pageindex.front_matter import read_front_matter
 from pageindex.node import Node
 from pageindex.units import read_units
-from retriever.display.phrases import find_highlights, sanitize
+from retriever.display import find_highlights, sanitize
 from retriever.embedding.encoder import bundled_tokens
 from retriever.indexing.chunk import chunk_nodes
 from retriever.lexical.tokens import _cached_terms, tokenize

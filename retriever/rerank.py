@@ -24,7 +24,7 @@ from pydantic import BaseModel, Field, create_model
 from pydantic.config import JsonDict
 
 from pageindex.node import Node
-from retriever.display.phrases import pluralize
+from retriever.display import pluralize
 from retriever.embedding.encoder import bundled_tokens
 from retriever.embedding.onnx import CrossEncoder, usable_cores
 from retriever.errors import EncoderError, LanguageModelError, RerankerError, UnfitModelError, WrongAnswerError

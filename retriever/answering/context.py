@@ -15,7 +15,7 @@ from functools import cache
 
 from pageindex.node import Node, Span
 from pageindex.units import UnitKind
-from retriever.display.phrases import CITATION_STATES, VERDICTS, code, fence, sanitize
+from retriever.display import CITATION_STATES, VERDICTS, code, fence, sanitize
 from retriever.embedding.encoder import bundled_tokens
 from retriever.errors import UsageError
 from retriever.indexing.request import FolderAccess

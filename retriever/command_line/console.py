@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from retriever.display.phrases import (
+from retriever.display import (
     STAGES,
     format_duration,
     sanitize,

@@ -10,7 +10,7 @@ from retriever.command_line.console import Console
 from retriever.command_line.options import ExitCode, Opening
 from retriever.command_line.output import Output
 from retriever.command_line.render import Page
-from retriever.display.phrases import pluralize
+from retriever.display import pluralize
 from retriever.evaluation import (
     DEPTH,
     HEADLINES,

@@ -12,8 +12,7 @@ from retriever.command_line import options
 from retriever.command_line.console import Console
 from retriever.command_line.options import ExitCode, Opening
 from retriever.command_line.output import Output
-from retriever.display.json import dump
-from retriever.display.phrases import format_age, pluralize
+from retriever.display import dump, format_age, pluralize
 from retriever.errors import RetrieverError, UsageError, suggest
 from retriever.indexing.request import IndexReport
 from retriever.looking.indexes import ListedIndex, drop_index, find_named, list_indexes

@@ -13,7 +13,7 @@ from click.shell_completion import CompletionItem
 from retriever import api
 from retriever.command_line.console import Console
 from retriever.command_line.output import JsonOutput, Output
-from retriever.display.phrases import sanitize_line
+from retriever.display import sanitize_line
 from retriever.errors import NoIndexError, QuestionError, name_program
 from retriever.query import Scope
 from retriever.settings.layers import DEFAULT_PROFILE, profile_names

@@ -13,10 +13,13 @@ from dataclasses import KW_ONLY, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from retriever.command_line.console import Console, shorten_path
-from retriever.display.json import add_version, dump, dump_answer, dump_short_answer
-from retriever.display.phrases import (
+from retriever.display import (
+    add_version,
     describe_expansion,
     describe_freshness,
+    dump,
+    dump_answer,
+    dump_short_answer,
     explain_corrections,
     format_refresh_command,
     pluralize,

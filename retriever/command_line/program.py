@@ -17,7 +17,7 @@ from click.shell_completion import shell_complete
 from retriever.command_line import COMMANDS, GROUPS
 from retriever.command_line.console import abandon_output, prepare_streams
 from retriever.command_line.options import COMMAND_IMPLIED, ExitCode, WithHelp
-from retriever.display.phrases import sanitize
+from retriever.display import sanitize
 from retriever.errors import INSTALLED, RetrieverError, UsageError, name_program
 
 COMPLETION_VARIABLE = "_HYBRID_RETRIEVE_COMPLETE"  # by it the shell's script asks what could come next (see click)

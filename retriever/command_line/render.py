@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.text import Text
 
 from retriever.command_line.console import shorten_citation
-from retriever.display.phrases import (
+from retriever.display import (
     CLOSEST_PASSAGES,
     SIGNALS,
     VERDICTS,

@@ -16,8 +16,7 @@ from retriever.command_line import options
 from retriever.command_line.console import Console, shorten_citation
 from retriever.command_line.options import ExitCode, Opening
 from retriever.command_line.output import Output, print_line, print_text
-from retriever.display.json import dump_node
-from retriever.display.phrases import CITATION_STATES, format_refresh_command, pluralize
+from retriever.display import CITATION_STATES, dump_node, format_refresh_command, pluralize
 from retriever.looking.indexes import find_holder
 from retriever.looking.references import refuse_two_files
 from retriever.settings.layers import load_profile, profile_names, profile_summary

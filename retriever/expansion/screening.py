@@ -12,7 +12,7 @@ from itertools import compress
 import numpy as np
 import numpy.typing as npt
 
-from retriever.display.phrases import pluralize
+from retriever.display import pluralize
 from retriever.embedding.encoder import checked_rows
 from retriever.errors import EncoderError
 from retriever.lexical.tokens import count_words, tokenize

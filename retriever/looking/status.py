@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import PurePath
 from typing import NamedTuple
 
-from retriever.display.phrases import code, pluralize
+from retriever.display import code, pluralize
 from retriever.embedding import find_bundled
 from retriever.embedding.encoder import BUNDLED_MODELS, FOREIGN_FROM, measure_foreign
 from retriever.errors import DocumentsError, RetrieverError, UsageError

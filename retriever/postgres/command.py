@@ -9,7 +9,7 @@ from retriever.command_line import options
 from retriever.command_line.console import Console
 from retriever.command_line.options import ExitCode
 from retriever.command_line.output import Output
-from retriever.display.phrases import pluralize
+from retriever.display import pluralize
 from retriever.embedding import open_encoder
 from retriever.errors import UsageError
 from retriever.indexing.request import IndexRequest

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from pageindex.node import Node, NodeKind, Span
 from pageindex.units import MAX_TERM_WORDS, Unit, UnitKind
-from retriever.display.phrases import RELATIONS, find_highlights
+from retriever.display import RELATIONS, find_highlights
 from retriever.errors import EncoderError
 from retriever.indexing.request import FolderAccess
 from retriever.lexical.properties import is_status, mark_property, tokenize_properties

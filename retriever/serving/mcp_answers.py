@@ -12,7 +12,7 @@ from textwrap import wrap
 
 from pageindex.node import NodeKind
 from pageindex.tree import DocumentTree
-from retriever.display.phrases import (
+from retriever.display import (
     CITATION_STATES,
     VERDICTS,
     code,

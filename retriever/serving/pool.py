@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from retriever.display.phrases import STAGES, code
+from retriever.display import STAGES, code
 from retriever.errors import (
     IndexLockedError,
     LanguageModelError,

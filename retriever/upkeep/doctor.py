@@ -13,7 +13,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Literal
 
-from retriever.display.phrases import pluralize
+from retriever.display import pluralize
 from retriever.embedding.encoder import BUNDLED_MODELS
 from retriever.embedding.onnx import ModelCard
 from retriever.errors import (

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from retriever.display.phrases import CITATION_STATES
+from retriever.display import CITATION_STATES
 from retriever.errors import UsageError
 from tests.program import Cli
 from tests.real.served import Faces, faces_of, indexed

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from retriever.command_line.output import format_json
 from retriever.command_line.render import Page, show_answer
-from retriever.display.phrases import EDITOR_TEMPLATES, EDITOR_VARIABLE, make_editor_link, sanitize, sanitize_line
+from retriever.display import EDITOR_TEMPLATES, EDITOR_VARIABLE, make_editor_link, sanitize, sanitize_line
 from retriever.errors import UsageError
 from retriever.query import Dropped, ExpansionReport
 from retriever.retriever import Retriever

@@ -11,7 +11,7 @@ from markdown_it import MarkdownIt
 from pageindex.document import parse_document
 from pageindex.node import Node, Span
 from retriever.answering.context import Piece, build_context, load_token_counter
-from retriever.display.phrases import code, sanitize
+from retriever.display import code, sanitize
 from retriever.errors import UsageError
 from retriever.types import Verdict
 

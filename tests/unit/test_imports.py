@@ -26,7 +26,7 @@ LIGHT = (
     "import hybrid_retrieve, pageindex, retriever",
     "import pageindex.corpus, pageindex.document, pageindex.tree",
     "import retriever.errors, retriever.types, retriever.settings.schema, retriever.indexing.request",
-    "import retriever.display.phrases",
+    "import retriever.display",
     *(f"assert hybrid_retrieve.main({words}) in (0, 2)" for words in (["--version"], ["--help"])),
     *(f"assert hybrid_retrieve.main({words}) == 0" for words in (["ask", "--help"], ["index", "--help"])),
 )

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from retriever.display.phrases import because
+from retriever.display import because
 from retriever.lexical.tokens import tokenize
 from retriever.searching.hits import find_question_words, list_reasons
 from retriever.types import Candidate, Evidence, Relation, RelationKind, Source

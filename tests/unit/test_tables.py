@@ -14,7 +14,7 @@ from pageindex.node import Span
 from pageindex.summary import extractive_summary, link_density
 from pageindex.units import read_units
 from retriever.answering.claims import find_conflict
-from retriever.display.phrases import find_highlights, make_editor_link
+from retriever.display import find_highlights, make_editor_link
 from retriever.embedding.encoder import served_prefixes
 from retriever.expansion.follow_up import is_follow_up
 from retriever.expansion.screening import find_exact_names, reason_too_short, screen

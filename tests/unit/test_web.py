@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from markupsafe import Markup
 
-from retriever.display.phrases import open_templates
+from retriever.display import open_templates
 
 PACKAGE = Path(__file__).parents[2] / "retriever"
 TEMPLATES = sorted(PACKAGE.glob("**/templates/*.html"))

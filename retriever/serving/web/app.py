@@ -15,7 +15,7 @@ from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
-from retriever.display.json import add_version, dump, dump_answer, dump_short_answer
+from retriever.display import add_version, dump, dump_answer, dump_short_answer
 from retriever.errors import RetrieverError
 from retriever.serving.pool import Arguments, ServedIndex
 from retriever.serving.web.pages import Pages, explain_error

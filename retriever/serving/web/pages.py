@@ -21,8 +21,8 @@ from starlette.responses import HTMLResponse, Response, StreamingResponse
 from pageindex.dialects import COMMONMARK, get_dialect
 from pageindex.front_matter import read_front_matter
 from pageindex.node import Node, NodeKind, Span
-from retriever.display import phrases
-from retriever.display.phrases import open_templates, sanitize_line
+from retriever import display
+from retriever.display import open_templates, sanitize_line
 from retriever.errors import (
     NotReadyError,
     ParametersError,
@@ -112,8 +112,8 @@ class Pages:
         self._templates = open_templates(Path(__file__).parent / "templates")
         self._templates.filters["line"] = sanitize_line
         self._templates.globals.update(
-            phrases=phrases,
-            pluralize=phrases.pluralize,
+            display=display,
+            pluralize=display.pluralize,
             format_size=filesize.decimal,
             link_editor=link_editor,
             program=name_program().rpartition(os.sep)[2],  # others may read it
@@ -327,7 +327,7 @@ def _list_recent(view: View, folder: StoredFolder) -> Iterator[tuple[str, str]]:
     if not any("/" in document.path for document in documents):
         written = {document.path: document.mtime_ns / 1e9 or now for document in documents}  # 0: a moment ago
         for path in sorted(written, key=written.__getitem__, reverse=True)[:MAX_LISTED]:
-            yield f"{folder.prefix}{path}", phrases.format_age(now - written[path])
+            yield f"{folder.prefix}{path}", display.format_age(now - written[path])
 
 
 def _cut(excerpt: Excerpt, passage: Span | None) -> Excerpt:

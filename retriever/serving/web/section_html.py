@@ -31,7 +31,7 @@ from pageindex.dialects import COMMONMARK, Dialect
 from pageindex.links import LinkKind, join_path
 from pageindex.node import Span
 from pageindex.rules import COMPONENT, PICTURE_TYPES, show_component, split_words
-from retriever.display.phrases import find_highlights, sanitize
+from retriever.display import find_highlights, sanitize
 from retriever.errors import UsageError
 from retriever.indexing.request import FolderAccess
 from retriever.serving.web.parse import mark_passage, open_page_parser, parse_text

@@ -11,7 +11,7 @@ from starlette.requests import Request
 
 from pageindex.node import Node, NodeKind, folder_id
 from pageindex.tree import MAX_SHOWN_TITLE, DocumentTree
-from retriever.display.phrases import make_editor_link
+from retriever.display import make_editor_link
 from retriever.expansion.follow_up import MAX_SAID_CHARS, MAX_TURNS
 from retriever.looking.browse import load_tree
 from retriever.places.choices import Choices, list_choices

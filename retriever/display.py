@@ -1,26 +1,28 @@
-"""Words for people, on terminal and page: about an answer, and texts made safe."""
+"""What is found, as it is shown: in words for people, on terminal and page, made safe; as JSON for programs."""
 
 import os
 import re
 import shlex
-from collections.abc import Sequence
-from functools import lru_cache
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import fields, is_dataclass
+from enum import Enum
+from functools import cache, lru_cache
 from pathlib import Path, PurePath
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
+from pageindex.node import Node, Span
 from pageindex.text import sanitize as sanitize
 from pageindex.text import sanitize_line as sanitize_line
 from retriever.errors import UsageError, name_program
 from retriever.lexical.properties import is_status
 from retriever.lexical.tokens import tokenize
+from retriever.query import Correction, ExpansionReport, Scope
+from retriever.trace import Spent
+from retriever.types import Answer, CitedSentence, Degradation, Hit, IndexState, ShortAnswer
 
 if TYPE_CHECKING:
     from jinja2 import Environment
-
-    from retriever.query import Correction, ExpansionReport
-    from retriever.types import CitedSentence, Hit, IndexState
-
 
 # By `Verdict`.
 VERDICTS = {
@@ -49,7 +51,7 @@ STAGES = {
 }
 
 
-def explain_corrections(corrections: "Sequence[Correction]") -> str:
+def explain_corrections(corrections: Sequence[Correction]) -> str:
     """Return `searched for severance (you wrote severence)`."""
     return f"searched for {', '.join(f'{item.searched} (you wrote {item.wrote})' for item in corrections)}"
 
@@ -74,7 +76,7 @@ CITATION_STATES = {
 _WORD = re.compile(r"\w+")
 
 
-def format_fields(hit: "Hit") -> str:
+def format_fields(hit: Hit) -> str:
     """Return what a question names of a hit's front matter, in words, but for what its sentence says already.
 
     So: `also called Mise en place; tagged kitchen/prep, journal; status: draft`.
@@ -98,13 +100,13 @@ def format_doubt(state: str) -> str:
     return "" if state == "exact" else f"  {state}"
 
 
-def format_status(place: "CitedSentence", hits: Sequence["Hit"]) -> str:
+def format_status(place: CitedSentence, hits: Sequence[Hit]) -> str:
     """Format how far the document of a place holds, as `  status: superseded`, two blanks before it; else nothing."""
     fields = (field for hit in hits if hit.node_id == place.node_id for field in hit.matched_fields)
     return "".join(f"  {key}: {value}" for key, value in fields if is_status(key, value))
 
 
-def format_section(hit: "Hit") -> str:
+def format_section(hit: Hit) -> str:
     """Format `  in section 741-937`, two blanks before it; nothing where the passage is all of its section."""
     return "" if hit.passage == hit.span else f"  in section {hit.span}"
 
@@ -128,7 +130,7 @@ def format_age(seconds: float) -> str:
     return f"{age} ago" if age else "just now"
 
 
-def describe_freshness(state: "IndexState") -> str:
+def describe_freshness(state: IndexState) -> str:
     """Describe how the index compares with the files on disk: `up to date`, `2 files stale`."""
     words = []
     if state.refreshed_files:
@@ -140,7 +142,7 @@ def describe_freshness(state: "IndexState") -> str:
     return ", ".join(words) or "up to date"
 
 
-def describe_expansion(report: "ExpansionReport | None") -> str:
+def describe_expansion(report: ExpansionReport | None) -> str:
     """Describe what was searched with besides the question, or why nothing was; empty where nothing was tried."""
     if report is None or not (report.used or report.gated or report.dropped):
         return ""
@@ -151,7 +153,7 @@ def describe_expansion(report: "ExpansionReport | None") -> str:
     return f"searched as it is: {report.note}{'; --hyde always expands it all the same' if report.gated else ''}"
 
 
-def format_refresh_command(state: "IndexState", index: str | None) -> str:
+def format_refresh_command(state: IndexState, index: str | None) -> str:
     """Format the command that brings the index up to date; `index` as it was given with --index."""
     option = ["--index", index] if index else []
     return f"{name_program()} {shlex.join(['index', *option, *state.folders])}"
@@ -261,3 +263,101 @@ def open_templates(folder: Path) -> "Environment":
         lstrip_blocks=True,
         auto_reload=False,
     )
+
+
+# Values as JSON: the command line, the HTTP API and MCP give programs the same objects. The keys of an object are the
+# fields of its dataclass; the tables below name the exceptions.
+
+SCHEMA_VERSION = 6  # rises when a key goes or changes its meaning; new keys may come at any time
+
+ADDED = ("fresh", "used", "citation")  # properties that programs see beside the fields
+# Fields that are tuples of rows: the keys of a row.
+ROWS = {
+    "matched_fields": ("key", "value"),
+    "skipped": ("file", "reason"),
+    "remarks": ("file", "reason"),
+    "forgotten": ("file", "reason"),
+    "failed": ("file", "reason"),
+    "broken_links": ("file", "line", "target", "reason"),
+}
+TIMES = frozenset({"milliseconds", "seconds"})  # rounded to three digits
+
+
+@cache
+def list_keys(kind: type) -> tuple[str, ...]:
+    """Return the keys of the JSON object of a dataclass or named tuple, in order: its fields and properties."""
+    names = getattr(kind, "_fields", None) or [field.name for field in fields(kind)]
+    return (*names, *(name for name in ADDED if hasattr(kind, name)))
+
+
+def dump(value: Any, *left_out: str) -> Any:  # noqa: ANN401 - JSON
+    """Return a value as JSON: for a dataclass or named tuple an object, without the keys `left_out`."""
+    if isinstance(value, Span):
+        return {"start_line": value.first, "end_line": value.last}
+    if isinstance(value, Degradation):
+        return str(value)
+    if isinstance(value, Enum):
+        return value.value
+    if isinstance(value, Mapping):
+        return {key: dump(part) for key, part in value.items()}
+    if is_dataclass(value) or hasattr(value, "_fields"):
+        return dict(_list_items(value, left_out))
+    return [dump(part) for part in value] if isinstance(value, list | tuple) else value
+
+
+def _list_items(value: Any, left_out: tuple[str, ...]) -> Iterator[tuple[str, Any]]:  # noqa: ANN401 - a dataclass
+    for key in list_keys(type(value)):  # type: ignore[arg-type]  # every class can be hashed
+        if key in left_out:
+            continue
+        part = getattr(value, key)
+        if key == "span":  # of the object itself; that of a passage has a key of its own
+            yield "start_line", part and part.first
+            yield "end_line", part and part.last
+        elif isinstance(part, Scope):
+            yield from _list_items(part, ())
+        elif key in ROWS and isinstance(part, tuple):
+            yield key, [dict(zip(ROWS[key], row, strict=True)) for row in part]
+        else:
+            yield key, round(part, 3) if key in TIMES and part is not None else dump(part)
+
+
+def add_version(content: Mapping[str, Any]) -> dict[str, Any]:
+    """Put the version of the schema before an answer to a program."""
+    return {"schema_version": SCHEMA_VERSION, **content}
+
+
+def dump_answer(answer: Answer, spent: Spent, *, full: bool = False, explain: bool = False) -> dict[str, Any]:
+    """Return an answer as JSON; if `full`, with the hits' texts; if `explain`, with trace and made-up passages."""
+    content: dict[str, Any] = dump(answer, *(() if explain else ("trace",)))
+    content["hits"] = [dump(hit, *(() if full else ("text", "text_cut"))) for hit in answer.hits]
+    if answer.expansion is not None and not explain:  # so that nothing quotes what no document says
+        content["expansion"] = dump(answer.expansion, "passages")
+        content["expansion"]["dropped"] = [dump(item, "text") for item in answer.expansion.dropped]
+    return content | {"timings_ms": sum_timings(answer, spent)}
+
+
+def dump_short_answer(short: ShortAnswer, spent: Spent) -> dict[str, Any]:
+    """Return the answer as `dump_answer` has it, and its sentences."""
+    return dump_answer(short.answer, spent) | {"answer": dump(short, "answer")}
+
+
+def dump_node(node: Node) -> dict[str, Any]:
+    """Return a node of the outline."""
+    return {
+        "node_id": node.id,
+        "kind": dump(node.kind),
+        "file": node.path,
+        "title": node.title,
+        "level": node.level,
+        "start_line": node.span and node.span.first,
+        "end_line": node.span and node.span.last,
+        "summary": node.summary,
+    }
+
+
+def sum_timings(answer: Answer, spent: Spent) -> dict[str, float]:
+    """Return milliseconds: `opening` (loading, indexing --docs), each stage of the search, `total` by the clock."""
+    by_stage: dict[str, float] = {"opening": spent.opening}
+    for stage in answer.trace.stages:
+        by_stage[stage.name] = by_stage.get(stage.name, 0.0) + stage.milliseconds
+    return {name: round(value, 3) for name, value in by_stage.items()} | {"total": round(spent.total, 3)}
