@@ -39,8 +39,7 @@ from retriever import Retriever, open_retriever
 from retriever.evaluation import DEPTH, Judgements, Question, Sections, measure_ranking, read_questions
 from retriever.served.generator import Generator
 from retriever.served.task import Abilities, ModelRecords, Speed
-from retriever.settings.layers import DEFAULT_PROFILE
-from retriever.settings.schema import LlmSettings, Profile, merge
+from retriever.settings import DEFAULT_PROFILE, LlmSettings, Profile, merge
 from retriever.types import ShortAnswer, StageName
 from retriever.upkeep import probe
 

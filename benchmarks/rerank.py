@@ -28,8 +28,7 @@ from retriever.evaluation import DEPTH, Judgements, Question, Sections, measure_
 from retriever.query import AskRequest, Expansion
 from retriever.rerank import RerankInput, RerankOutput, rank_value
 from retriever.retriever import Retriever
-from retriever.settings.layers import DEFAULT_PROFILE
-from retriever.settings.schema import merge
+from retriever.settings import DEFAULT_PROFILE, merge
 
 MEASURES = ("nDCG@10", "hit@1", "hit@5", "hit@30")
 PROFILES = ("fast", "balanced", "recall")

@@ -37,7 +37,7 @@ from retriever.embedding.onnx import OnnxEncoder
 from retriever.embedding.vectors import VectorIndex
 from retriever.lexical.bm25 import LexicalIndex
 from retriever.lexical.tokens import tokenize
-from retriever.settings.schema import Profile
+from retriever.settings import Profile
 from retriever.store.files import list_snapshots
 from retriever.types import Answer
 

@@ -19,7 +19,7 @@ from retriever.errors import RetrieverError, UsageError
 from retriever.indexing.request import IndexReport
 from retriever.looking.indexes import find_holder, index_request
 from retriever.protocols import Encoder, Progress
-from retriever.settings.layers import DEFAULT_PROFILE
+from retriever.settings import DEFAULT_PROFILE
 from retriever.text import as_tuple
 from retriever.trace import NoProgress
 

@@ -28,7 +28,7 @@ from retriever.api import open_retriever
 from retriever.errors import UsageError
 from retriever.protocols import Progress
 from retriever.query import AskRequest, Expansion
-from retriever.settings.schema import merge
+from retriever.settings import merge
 from retriever.trace import NoProgress
 from retriever.types import StageName
 

@@ -9,7 +9,7 @@ from retriever.errors import EncoderError
 from retriever.indexing.request import IndexRequest
 from retriever.places.view import View
 from retriever.protocols import Encoder
-from retriever.settings.schema import EncoderSettings
+from retriever.settings import EncoderSettings
 from retriever.trace import Recorder
 from retriever.types import StageName
 

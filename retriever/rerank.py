@@ -34,7 +34,7 @@ from retriever.places.view import View
 from retriever.searching.hits import find_matched_chunk, read_chunks
 from retriever.served.server import ModelServer
 from retriever.served.task import USUAL, Task, fence_lines, json_line, new_nonce, size
-from retriever.settings.schema import Profile, RerankSettings
+from retriever.settings import Profile, RerankSettings
 from retriever.store.reading import StoredChunk
 from retriever.text import cut, cut_around
 from retriever.trace import Note, Recorder

@@ -20,7 +20,7 @@ from retriever.searching.confidence import assess
 from retriever.searching.hits import ANSWERED_FROM
 from retriever.searching.open_index import OpenIndex
 from retriever.searching.queries import ExpandedQuery, correct_question, read_question
-from retriever.settings.schema import RerankSettings
+from retriever.settings import RerankSettings
 from retriever.store.database import make_damage_error
 from retriever.store.files import Closing
 from retriever.trace import Recorder

@@ -18,7 +18,7 @@ from retriever.searching.priors import read_priors
 from retriever.searching.queries import UNDERSTOOD_FROM, EncodedQueries, ExpandedQuery, encode, weigh_queries
 from retriever.searching.scope import find_part
 from retriever.searching.sources import KeywordResult, SemanticResult, rank_keyword, rank_semantic
-from retriever.settings.schema import Profile
+from retriever.settings import Profile
 from retriever.trace import Recorder
 from retriever.types import Candidate, Hit, Ranking, Signals, Source, StageName
 

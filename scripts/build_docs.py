@@ -19,7 +19,7 @@ from retriever.command_line import COMMANDS, GROUPS
 from retriever.command_line.options import SettingOption, WithHelp, setting_flags
 from retriever.command_line.program import command_line, load_command
 from retriever.command_line.show import format_yaml
-from retriever.settings.schema import list_settings
+from retriever.settings import list_settings
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"

@@ -34,7 +34,7 @@ from retriever.embedding.sentence_transformers import find_model_folder, own_pre
 from retriever.errors import EncoderError, RetrieverError
 from retriever.indexing.chunk import chunk_nodes
 from retriever.rerank import MAX_TOKENS, OnnxReranker, RerankInput
-from retriever.settings.schema import RerankSettings
+from retriever.settings import RerankSettings
 
 if TYPE_CHECKING:
     import torch

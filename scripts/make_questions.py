@@ -26,7 +26,7 @@ from pageindex.node import Node, NodeKind
 from retriever.evaluation import Gold, Question
 from retriever.indexing.changes import list_documents
 from retriever.lexical.tokens import tokenize
-from retriever.settings.layers import load_profile
+from retriever.settings import load_profile
 
 MIN_HEADING_WORDS = 2  # a heading with fewer words that say something (`Usage`, `See also`) asks nothing
 MIN_SECTION_WORDS = 20  # a section with fewer answers nothing

@@ -19,7 +19,7 @@ from retriever.indexing.update import update_index
 from retriever.places import open_store
 from retriever.protocols import Encoder, Progress
 from retriever.retriever import Retriever
-from retriever.settings.layers import DEFAULT_PROFILE, collect_settings
+from retriever.settings import DEFAULT_PROFILE, collect_settings
 from retriever.store.database import FileConnection
 from retriever.trace import NoProgress
 from retriever.types import Answer, FloatMatrix

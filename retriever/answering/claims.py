@@ -17,7 +17,7 @@ import yaml
 
 from retriever.embedding import bundled_encoder
 from retriever.lexical.tokens import is_unspaced, tokenize
-from retriever.settings.schema import EncoderSettings
+from retriever.settings import EncoderSettings
 
 _KNOWN = yaml.safe_load(Path(__file__).with_name("closed_words.yaml").read_text(encoding="utf-8"))
 UNITS = {

@@ -22,7 +22,7 @@ from retriever.indexing.request import FolderAccess
 from retriever.places.view import View
 from retriever.searching.citations import Anchors
 from retriever.searching.hits import find_matched_chunk, find_properties, read_chunks
-from retriever.settings.schema import LEAST_CONTEXT_TOKENS
+from retriever.settings import LEAST_CONTEXT_TOKENS
 from retriever.types import Answer, Cited, Hit, Verdict
 
 INTRODUCTION = (

@@ -19,7 +19,7 @@ from retriever.embedding import bundled_encoder
 from retriever.lexical.tokens import is_unspaced, tokenize
 from retriever.places.background import UNRELATED_QUESTIONS
 from retriever.searching.question_kind import QuestionKind, read_kind
-from retriever.settings.schema import EncoderSettings
+from retriever.settings import EncoderSettings
 from retriever.types import CitedSentence, DroppedSentence, Hit
 
 MAX_CHARS = 400  # of a sentence

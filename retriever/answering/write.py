@@ -25,7 +25,7 @@ from retriever.served.task import (
     new_nonce,
     size,
 )
-from retriever.settings.schema import LEAST_CONTEXT_TOKENS
+from retriever.settings import LEAST_CONTEXT_TOKENS
 from retriever.trace import Recorder
 from retriever.types import Answer, CitedSentence, DroppedSentence, ShortAnswer, StageName
 

@@ -21,7 +21,7 @@ from retriever.text import find_nearest
 
 if TYPE_CHECKING:
     from retriever.retriever import Retriever
-    from retriever.settings.schema import Profile
+    from retriever.settings import Profile
     from retriever.types import ShortAnswer
 
 LIKE = 0.8  # by difflib: `indx`, `staus`; not `evil` for `eval`

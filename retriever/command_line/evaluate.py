@@ -22,7 +22,7 @@ from retriever.evaluation import (
     read_questions,
     summarize,
 )
-from retriever.settings.layers import DEFAULT_PROFILE, profile_names
+from retriever.settings import DEFAULT_PROFILE, profile_names
 
 NONE = "-"
 

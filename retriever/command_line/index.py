@@ -16,8 +16,7 @@ from retriever.display import dump, format_age, pluralize
 from retriever.errors import RetrieverError, UsageError, suggest
 from retriever.indexing.request import IndexReport
 from retriever.looking.indexes import ListedIndex, drop_index, find_named, list_indexes
-from retriever.settings.layers import DEFAULT_PROFILE
-from retriever.settings.schema import INDEX_SECTIONS
+from retriever.settings import DEFAULT_PROFILE, INDEX_SECTIONS
 
 if TYPE_CHECKING:
     from retriever.upkeep.doctor import CheckUp

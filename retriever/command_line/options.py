@@ -16,8 +16,7 @@ from retriever.command_line.output import JsonOutput, Output
 from retriever.display import sanitize_line
 from retriever.errors import NoIndexError, QuestionError, name_program
 from retriever.query import Scope
-from retriever.settings.layers import DEFAULT_PROFILE, profile_names
-from retriever.settings.schema import Setting, list_settings, merge, nest
+from retriever.settings import DEFAULT_PROFILE, Setting, list_settings, merge, nest, profile_names
 
 if TYPE_CHECKING:
     from retriever.retriever import Retriever

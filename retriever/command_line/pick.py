@@ -27,7 +27,7 @@ from retriever.display import find_highlights, sanitize_line
 from retriever.errors import RetrieverError, UsageError
 from retriever.query import AskRequest, Scope
 from retriever.retriever import Retriever
-from retriever.settings.schema import merge
+from retriever.settings import merge
 from retriever.types import Answer, Hit
 
 PAUSE_S = 0.12  # without a key, before what was typed is searched for

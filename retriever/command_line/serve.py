@@ -10,7 +10,7 @@ import click
 from retriever.command_line import options
 from retriever.command_line.console import Console
 from retriever.command_line.options import ExitCode, Opening
-from retriever.settings.layers import load_profile
+from retriever.settings import load_profile
 
 
 @options.command(

@@ -19,8 +19,7 @@ from retriever.command_line.output import Output, print_line, print_text
 from retriever.display import CITATION_STATES, dump_node, format_refresh_command, pluralize
 from retriever.looking.indexes import find_holder
 from retriever.looking.references import refuse_two_files
-from retriever.settings.layers import load_profile, profile_names, profile_summary
-from retriever.settings.schema import Profile, list_settings
+from retriever.settings import Profile, list_settings, load_profile, profile_names, profile_summary
 
 if TYPE_CHECKING:
     from retriever.looking.status import Status

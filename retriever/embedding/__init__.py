@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from retriever.embedding.encoder import BUNDLED_MODELS, ENGLISH_MODEL, bundled_tokens
 from retriever.protocols import Encoder
-from retriever.settings.schema import EncoderSettings
+from retriever.settings import EncoderSettings
 
 if TYPE_CHECKING:
     from retriever.embedding.onnx import OnnxEncoder

@@ -22,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from retriever.errors import EncoderError
-from retriever.settings.schema import EncoderSettings
+from retriever.settings import EncoderSettings
 from retriever.types import FloatMatrix
 
 if TYPE_CHECKING:

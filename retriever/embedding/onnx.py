@@ -31,7 +31,7 @@ from retriever.embedding.encoder import (
     unit_rows,
 )
 from retriever.errors import EncoderError
-from retriever.settings.schema import EncoderSettings
+from retriever.settings import EncoderSettings
 from retriever.types import FloatMatrix, Reading
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from retriever.embedding.encoder import (
 )
 from retriever.errors import EncoderError
 from retriever.served.server import PAUSES_S, SERVERS
-from retriever.settings.schema import EncoderSettings
+from retriever.settings import EncoderSettings
 from retriever.types import FloatMatrix
 
 # The longest wait for a batch while indexing, where a server may be busy, and for a question, where a person waits.

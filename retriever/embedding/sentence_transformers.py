@@ -12,7 +12,7 @@ import numpy.typing as npt
 from retriever.embedding.encoder import CutText, Prefixes, TokenEncoder, Tokens, fingerprint, unit_rows
 from retriever.embedding.onnx import file_sha256
 from retriever.errors import EncoderError, name_installer
-from retriever.settings.schema import EncoderSettings
+from retriever.settings import EncoderSettings
 from retriever.types import FloatMatrix
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from retriever.query import Expansion, ExpansionReport
 from retriever.searching.queries import ExpandedQuery
 from retriever.served.generator import Generator
 from retriever.served.task import USUAL, Abilities
-from retriever.settings.schema import Profile
+from retriever.settings import Profile
 from retriever.trace import Recorder
 from retriever.types import StageName
 

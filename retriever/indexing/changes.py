@@ -21,7 +21,7 @@ from pageindex.corpus import (
 from pageindex.dialects import find_dialect
 from pageindex.formats import READERS
 from retriever.errors import DocumentsError, RetrieverError
-from retriever.settings.schema import DocumentSettings
+from retriever.settings import DocumentSettings
 from retriever.store import reading
 from retriever.store.database import Connection
 from retriever.store.reading import StoredDocument, StoredFolder

@@ -22,8 +22,7 @@ from pageindex.corpus import CorpusOptions, read_file
 from retriever.errors import UsageError, suggest
 from retriever.places import Store, open_store
 from retriever.protocols import Encoder
-from retriever.settings.layers import GivenSettings
-from retriever.settings.schema import DocumentSettings, Profile
+from retriever.settings import DocumentSettings, GivenSettings, Profile
 from retriever.store import reading
 from retriever.store.database import Connection
 from retriever.store.files import absolute, make_private_folder, write_file, writing_to

@@ -49,7 +49,7 @@ from retriever.lexical.names import names_of_nodes
 from retriever.places import Difference, Store
 from retriever.places.background import renew_background
 from retriever.protocols import Encoder, Progress
-from retriever.settings.schema import Profile
+from retriever.settings import Profile
 from retriever.store import reading, text_vectors, writing
 from retriever.store.database import Connection, transaction
 from retriever.store.reading import StoredDocument, StoredFolder

@@ -36,7 +36,7 @@ from retriever.indexing.request import (
 )
 from retriever.places import FolderStore, Store, open_store
 from retriever.protocols import Encoder
-from retriever.settings.layers import collect_settings
+from retriever.settings import collect_settings
 from retriever.store import reading
 from retriever.store.database import make_damage_error
 from retriever.store.files import absolute, is_folder, remove_files, require_own, writer_lock, writing_to

@@ -16,7 +16,7 @@ from retriever.indexing.request import IndexRequest, explain_refusal, matches_co
 from retriever.places import Store
 from retriever.places.view import View
 from retriever.searching.open_index import OpenIndex
-from retriever.settings.schema import DocumentSettings, Profile
+from retriever.settings import DocumentSettings, Profile
 from retriever.store import reading
 from retriever.store.database import Connection
 from retriever.store.reading import StoredFolder

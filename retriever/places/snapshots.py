@@ -30,7 +30,7 @@ from retriever.places.place import NO_PROGRESS, Derived, Difference
 from retriever.places.view import View
 from retriever.places.words import read_texts, tokenize_texts
 from retriever.protocols import Progress
-from retriever.settings.schema import APPROXIMATE, VectorChoice
+from retriever.settings import APPROXIMATE, VectorChoice
 from retriever.store import reading, text_vectors, writing
 from retriever.store.database import Connection
 from retriever.store.files import (

@@ -14,7 +14,7 @@ from retriever.lexical.bm25 import Bm25
 from retriever.lexical.postings import IntArray
 from retriever.places.background import Background, read_background
 from retriever.places.choices import Fields, ScopedDocument, read_documents
-from retriever.settings.schema import VectorChoice
+from retriever.settings import VectorChoice
 from retriever.store import reading, text_vectors
 from retriever.store.database import Connection
 from retriever.store.reading import OutlineNode

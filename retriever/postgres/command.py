@@ -16,7 +16,7 @@ from retriever.indexing.request import IndexRequest
 from retriever.indexing.update import TEXTS_AT_ONCE, embed_texts
 from retriever.looking.indexes import find_index, index_request
 from retriever.postgres import find_url, tables
-from retriever.settings.layers import DEFAULT_PROFILE
+from retriever.settings import DEFAULT_PROFILE
 from retriever.store import reading, text_vectors
 from retriever.store.database import Connection
 

@@ -23,7 +23,7 @@ from retriever.places.place import NO_PROGRESS, Derived, Difference
 from retriever.places.view import View
 from retriever.places.words import read_texts, tokenize_texts
 from retriever.protocols import Progress
-from retriever.settings.schema import APPROXIMATE, VectorChoice
+from retriever.settings import APPROXIMATE, VectorChoice
 from retriever.store import reading, writing
 from retriever.store.database import Connection
 from retriever.store.text_vectors import NEAR_TEXTS, NearChunk, near_chunks

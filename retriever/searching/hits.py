@@ -36,7 +36,7 @@ from retriever.searching.passage import (
 )
 from retriever.searching.queries import UNDERSTOOD_FROM, ExpandedQuery
 from retriever.searching.question_kind import read_kind
-from retriever.settings.schema import Profile
+from retriever.settings import Profile
 from retriever.store import reading
 from retriever.store.database import Connection
 from retriever.store.reading import StoredChunk

@@ -6,7 +6,7 @@ from dataclasses import replace
 from retriever.places.view import StoredTree, View
 from retriever.searching.fusion import best_of_each, reciprocal_rank_fusion, sort_ranked
 from retriever.searching.priors import read_priors
-from retriever.settings.schema import Profile
+from retriever.settings import Profile
 from retriever.types import Ranked, Ranking, Relation, RelationKind, Source
 
 NEIGHBOR_WEIGHT = 0.1  # of their ranking in the fusion

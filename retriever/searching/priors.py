@@ -6,7 +6,7 @@ Another property of sections that should count is another factor here, and nowhe
 from collections.abc import Sequence
 
 from retriever.places.view import View
-from retriever.settings.schema import Profile
+from retriever.settings import Profile
 from retriever.store import reading
 from retriever.types import Ranking
 

@@ -29,7 +29,7 @@ from retriever.lexical.properties import find_recent_day, mark_property
 from retriever.places.view import View
 from retriever.protocols import Encoder
 from retriever.query import FILTERS, AskRequest, Correction, Expansion, ExpansionReport, FollowUp, Query, Scope
-from retriever.settings.schema import Profile
+from retriever.settings import Profile
 from retriever.trace import Recorder
 from retriever.types import FloatMatrix, StageName
 

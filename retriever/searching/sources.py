@@ -22,7 +22,7 @@ from retriever.searching.question_words import (
     measure_together,
     read_form,
 )
-from retriever.settings.schema import Profile
+from retriever.settings import Profile
 from retriever.store import reading
 from retriever.store.text_vectors import NearChunk
 from retriever.types import Ranked, Ranking, Signals, Source

@@ -37,7 +37,7 @@ from retriever.served.transport import (
     Limits,
     OverdueError,
 )
-from retriever.settings.schema import LlmSettings, Profile
+from retriever.settings import LlmSettings, Profile
 
 progress = logging.getLogger("retriever.served.progress")
 

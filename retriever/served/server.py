@@ -43,8 +43,7 @@ from retriever.served.transport import (
     read_lines,
     server_url,
 )
-from retriever.settings.layers import KEYS
-from retriever.settings.schema import LlmSettings
+from retriever.settings import KEYS, LlmSettings
 
 KEEP_ALIVE_S = (
     600  # that Ollama keeps a model loaded after a question: as long as one goes on asking, twice its default

@@ -28,7 +28,7 @@ from socket import socket
 from urllib.parse import urlsplit
 
 from retriever.errors import UsageError
-from retriever.settings.layers import KEYS
+from retriever.settings import KEYS
 
 OLLAMA_URL = "http://127.0.0.1:11434"
 

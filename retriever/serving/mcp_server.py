@@ -41,7 +41,7 @@ from retriever.serving.mcp_answers import (
     write_related,
 )
 from retriever.serving.pool import Arguments, ServedIndex, read_arguments
-from retriever.settings.layers import profile_names
+from retriever.settings import profile_names
 
 INSTRUCTIONS = (
     "Searches the user's own documents (Markdown); ask when they may say something. Use search first, then read what "

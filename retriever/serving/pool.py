@@ -26,8 +26,7 @@ from retriever.looking.status import read_overview, write_overview
 from retriever.places import Store
 from retriever.retriever import Retriever
 from retriever.served.generator import Generator
-from retriever.settings.layers import DEFAULT_PROFILE, load_profile, profile_names
-from retriever.settings.schema import Profile, merge
+from retriever.settings import DEFAULT_PROFILE, Profile, load_profile, merge, profile_names
 from retriever.store.database import read_transaction
 from retriever.store.files import Closing, absolute
 from retriever.trace import NoProgress

@@ -35,8 +35,7 @@ from retriever.looking.indexes import find_index, index_request
 from retriever.places import FolderStore, Store
 from retriever.protocols import Encoder, Progress
 from retriever.served.generator import Generator
-from retriever.settings.layers import DEFAULT_PROFILE, load_profile, validate
-from retriever.settings.schema import Profile
+from retriever.settings import DEFAULT_PROFILE, Profile, load_profile, validate
 from retriever.store import reading, text_vectors
 from retriever.store.database import (
     INDEX_FORMAT,

@@ -15,7 +15,7 @@ from retriever.expansion.screening import FACTUAL_INTENT, find_exact_names, scre
 from retriever.rerank import LlmReranker, RerankInput
 from retriever.served.generator import Generator
 from retriever.served.task import USUAL, Abilities
-from retriever.settings.schema import Profile
+from retriever.settings import Profile
 
 log = logging.getLogger(__name__)
 

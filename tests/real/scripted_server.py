@@ -22,7 +22,7 @@ from typing import Any, Concatenate, ParamSpec
 
 from retriever.served.generator import Generator
 from retriever.served.task import ABILITIES, PROBE_VERSION, Abilities
-from retriever.settings.schema import LlmSettings, Profile
+from retriever.settings import LlmSettings, Profile
 from tests.fake_encoder import FakeEncoder
 from tests.real.loopback import LoopbackHandler, LoopbackServer, serving
 

@@ -14,7 +14,7 @@ from retriever.api import open_retriever
 from retriever.errors import RetrieverError, UsageError
 from retriever.indexing.request import check_folders, check_server
 from retriever.places import open_store
-from retriever.settings.layers import GivenSettings
+from retriever.settings import GivenSettings
 from tests.program import PROGRAM, Cli, environment, run_command, slow
 from tests.real.served import indexed
 from tests.shelf import WORDS_ALONE, write_pages

@@ -11,7 +11,7 @@ from retriever.embedding import open_encoder, unread_tokens
 from retriever.embedding.encoder import ENGLISH_MODEL, MULTILINGUAL_MODEL
 from retriever.embedding.onnx import ModelCard, OnnxEncoder
 from retriever.errors import EncoderError
-from retriever.settings.schema import EncoderSettings
+from retriever.settings import EncoderSettings
 from tests.shelf import Shelf
 from tests.tables import read_table
 

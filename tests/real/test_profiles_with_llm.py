@@ -8,7 +8,7 @@ import pytest
 from retriever.api import open_retriever
 from retriever.retriever import Retriever
 from retriever.served.task import Abilities
-from retriever.settings.layers import profile_names
+from retriever.settings import profile_names
 from retriever.types import Answer
 from tests.real.scripted_server import QUESTION, Asked, ScriptedServer, help_and_reverse, killed, scripted_server
 from tests.shelf import Shelf, found

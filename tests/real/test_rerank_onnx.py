@@ -9,7 +9,7 @@ import pytest
 from retriever.embedding.encoder import ENGLISH_MODEL
 from retriever.embedding.onnx import READER
 from retriever.rerank import OnnxReranker, RerankInput
-from retriever.settings.schema import RerankSettings
+from retriever.settings import RerankSettings
 from tests.program import Cli
 from tests.shelf import Shelf, found
 

@@ -17,8 +17,7 @@ from retriever.rerank import EndpointReranker, RerankInput
 from retriever.served import generator, transport
 from retriever.served.generator import Generator
 from retriever.served.task import Task
-from retriever.settings.layers import KEYS
-from retriever.settings.schema import EncoderSettings, LlmSettings, Profile, RerankSettings
+from retriever.settings import KEYS, EncoderSettings, LlmSettings, Profile, RerankSettings
 from tests.real.scripted_server import (
     Asked,
     Fault,

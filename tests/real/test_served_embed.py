@@ -9,7 +9,7 @@ from retriever.embedding import open_encoder, remote
 from retriever.embedding.remote import RemoteEncoder
 from retriever.errors import EncoderError
 from retriever.places.background import UNRELATED_QUESTIONS
-from retriever.settings.schema import EncoderSettings
+from retriever.settings import EncoderSettings
 from tests.fake_encoder import FakeEncoder
 from tests.program import Cli
 from tests.real.scripted_server import ScriptedServer, embed_words, hang_up, scripted_server, status

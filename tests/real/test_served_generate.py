@@ -16,7 +16,7 @@ from retriever.errors import (
 from retriever.served.generator import Generator
 from retriever.served.server import THOUGHT_TOKENS
 from retriever.served.task import Task
-from retriever.settings.schema import LlmSettings, Profile
+from retriever.settings import LlmSettings, Profile
 from retriever.upkeep.doctor import examine_language_model
 from tests.real.scripted_server import (
     Asked,

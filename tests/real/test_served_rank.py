@@ -4,7 +4,7 @@ import pytest
 
 from retriever.errors import RerankerError
 from retriever.rerank import SENT_TOKENS, EndpointReranker, RerankInput
-from retriever.settings.schema import Profile, RerankSettings
+from retriever.settings import Profile, RerankSettings
 from tests.real.scripted_server import ScriptedServer, status
 
 SHOWN = [RerankInput("A > B", text) for text in ("the longest", "another", "one")]

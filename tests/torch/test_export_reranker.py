@@ -7,7 +7,7 @@ import pytest
 from click.testing import CliRunner
 
 from retriever.rerank import OnnxReranker, RerankInput
-from retriever.settings.schema import RerankSettings
+from retriever.settings import RerankSettings
 from scripts import export_model
 from tests.torch.conftest import make_bert
 

@@ -12,7 +12,7 @@ from retriever.embedding import open_encoder, unread_tokens
 from retriever.embedding.onnx import OnnxEncoder
 from retriever.embedding.sentence_transformers import SentenceTransformersEncoder
 from retriever.errors import EncoderError
-from retriever.settings.schema import EncoderSettings
+from retriever.settings import EncoderSettings
 from scripts import export_model
 from tests.program import run_python
 from tests.torch.conftest import make_bert
@@ -57,7 +57,7 @@ def test_the_models_own_prompts_are_used_unless_others_are_given(tiny_model: Pat
 def test_the_libraries_draw_no_progress_of_their_own(tiny_model: Path) -> None:
     script = f"""if True:
         from retriever.embedding import open_encoder
-        from retriever.settings.schema import EncoderSettings
+        from retriever.settings import EncoderSettings
         settings = EncoderSettings(kind="sentence-transformers", model={str(tiny_model)!r})
         print(open_encoder(settings).encode_documents(["a"]).shape)
     """

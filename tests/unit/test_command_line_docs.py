@@ -9,7 +9,7 @@ from click import Option
 from retriever.command_line import COMMANDS as NAMES
 from retriever.command_line import GROUPS
 from retriever.command_line.program import load_command
-from retriever.settings.schema import list_settings
+from retriever.settings import list_settings
 from scripts.build_docs import write_page
 from tests.output_pages import CASES, run_page
 from tests.program import PROJECT, Cli

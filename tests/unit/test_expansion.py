@@ -12,7 +12,7 @@ from retriever.lexical.tokens import tokenize
 from retriever.query import Dropped, Expansion, Query
 from retriever.searching.queries import average_vectors, weigh_queries, weigh_words
 from retriever.served.task import Speed
-from retriever.settings.schema import Profile
+from retriever.settings import Profile
 
 QUESTION = "how do I send an email after the response?"
 SETTINGS = Profile()

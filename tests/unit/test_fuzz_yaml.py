@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from pageindex.plain_yaml import PlainYamlError, read_plain_yaml
 from retriever.errors import ProfileError
-from retriever.settings.layers import load_profile
+from retriever.settings import load_profile
 from tests.tables import read_table
 
 BOMB = "a0: &a0 [x, x]\n" + "".join(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]\n" for n in range(1, 30))

@@ -25,7 +25,7 @@ DISTRIBUTIONS = {"markdown_it": "markdown-it-py", "Stemmer": "pystemmer", "yaml"
 LIGHT = (
     "import hybrid_retrieve, pageindex, retriever",
     "import pageindex.corpus, pageindex.document, pageindex.tree",
-    "import retriever.errors, retriever.types, retriever.settings.schema, retriever.indexing.request",
+    "import retriever.errors, retriever.types, retriever.settings, retriever.indexing.request",
     "import retriever.display",
     *(f"assert hybrid_retrieve.main({words}) in (0, 2)" for words in (["--version"], ["--help"])),
     *(f"assert hybrid_retrieve.main({words}) == 0" for words in (["ask", "--help"], ["index", "--help"])),

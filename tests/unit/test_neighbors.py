@@ -5,7 +5,7 @@ import pytest
 
 from retriever.places.view import StoredTree
 from retriever.searching.neighbors import find_file_roots, find_neighbors
-from retriever.settings.schema import Profile
+from retriever.settings import Profile
 from retriever.store.reading import OutlineNode
 from retriever.types import Ranked
 from tests.shelf import open_pages

@@ -4,8 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from retriever.settings.layers import collect_settings, load_profile, profile_names
-from retriever.settings.schema import Profile, list_settings
+from retriever.settings import Profile, collect_settings, list_settings, load_profile, profile_names
 from tests.program import Cli
 
 

@@ -60,7 +60,7 @@ from retriever.serving.web.site import (
     read_outline,
     read_query,
 )
-from retriever.settings.layers import profile_names, profile_summary
+from retriever.settings import profile_names, profile_summary
 from retriever.store import reading
 from retriever.store.reading import StoredFolder, StoredState, link_ids
 from retriever.trace import milliseconds_since

@@ -1,1 +1,0 @@
-"""The settings of the stages, declared once, the profiles, and how they are read."""
