@@ -90,7 +90,7 @@ class Expansion:
 
     rewordings: tuple[str, ...] = ()  # the question in other words; none is blank
     passages: tuple[str, ...] = ()  # hypothetical: what a document that answers it might say; none is blank
-    intent: str = ""  # one of `prompt.INTENTS`, or another word of the model's; empty when it gave none
+    intent: str = ""  # one of `expansion.INTENTS`, or another word of the model's; empty when it gave none
 
     @property
     def texts(self) -> Iterator[tuple[TextKind, str]]:

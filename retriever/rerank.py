@@ -28,7 +28,7 @@ from retriever.display import pluralize
 from retriever.embedding.encoder import bundled_tokens
 from retriever.embedding.onnx import CrossEncoder, usable_cores
 from retriever.errors import EncoderError, LanguageModelError, RerankerError, UnfitModelError, WrongAnswerError
-from retriever.expansion.screening import find_entities
+from retriever.expansion import find_entities
 from retriever.lexical.tokens import tokenize
 from retriever.places.view import View
 from retriever.searching.hits import find_matched_chunk, read_chunks

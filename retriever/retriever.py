@@ -74,14 +74,14 @@ class Retriever(Closing):
             recorder.degraded.extend(fresh.degraded)
         expands = request.expansion is not None or profile.use_llm or profile.hyde == "always"
         if request.conversation or expands:
-            from retriever.expansion.follow_up import follow
+            from retriever.searching.follow_up import follow
 
             # The search meets a damaged snapshot too, and repairs it.
             with contextlib.suppress(SnapshotError), self.view() as view:
                 asked = follow(correct_question(asked, view), request.conversation, view, recorder)
         # What writes other words is not even imported for a question that has none: pydantic alone takes 50 ms.
         if expands:
-            from retriever.expansion.expand import expand
+            from retriever.expansion import expand
 
             # Other threads ask while the model writes.
             asked = expand(asked, request.expansion, self.view, profile, self._models.generator, recorder)

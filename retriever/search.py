@@ -147,7 +147,7 @@ def encode_queries(
             note.skip()
     recorder.expansion = expanded.report
     if len(queries) > 1:
-        from retriever.expansion.screening import drop_unrelated  # not needed by a plain question
+        from retriever.expansion import drop_unrelated  # not needed by a plain question
 
         expansion, are_kept = drop_unrelated(queries, encoded, view, recorder)
         queries = weigh_queries(expanded.question, expansion, profile)

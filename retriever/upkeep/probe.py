@@ -10,8 +10,7 @@ from contextlib import suppress
 from dataclasses import replace
 
 from retriever.errors import LanguageModelError, LanguageModelTimeoutError, WrongAnswerError
-from retriever.expansion.prompt import TextPlan, build_expansion_task, choose_texts
-from retriever.expansion.screening import FACTUAL_INTENT, find_exact_names, screen
+from retriever.expansion import FACTUAL_INTENT, TextPlan, build_expansion_task, choose_texts, find_exact_names, screen
 from retriever.rerank import LlmReranker, RerankInput
 from retriever.served.generator import Generator
 from retriever.served.task import USUAL, Abilities

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
-from retriever.expansion.prompt import MOST_TEXTS, TextPlan, WrittenExpansion, build_expansion_task, plan_expansion
-from retriever.expansion.screening import screen
+from retriever.expansion import MOST_TEXTS, TextPlan, WrittenExpansion, build_expansion_task, plan_expansion, screen
 from retriever.lexical.tokens import tokenize
 from retriever.query import Dropped, Expansion, Query
 from retriever.searching.queries import average_vectors, weigh_queries, weigh_words

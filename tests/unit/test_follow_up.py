@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 
 from retriever.evaluation import read_questions
-from retriever.expansion.follow_up import carry_words, is_follow_up, read_conversation
 from retriever.lexical.bm25 import QuestionTerm
+from retriever.searching.follow_up import carry_words, is_follow_up, read_conversation
 from tests.program import PROJECT
 
 

@@ -16,8 +16,7 @@ from pageindex.units import read_units
 from retriever.answering.claims import find_conflict
 from retriever.display import find_highlights, make_editor_link
 from retriever.embedding.encoder import served_prefixes
-from retriever.expansion.follow_up import is_follow_up
-from retriever.expansion.screening import find_exact_names, reason_too_short, screen
+from retriever.expansion import find_exact_names, reason_too_short, screen
 from retriever.lexical.languages import detect_language
 from retriever.lexical.names import list_names, spell_name
 from retriever.lexical.properties import find_days, tokenize_properties
@@ -25,6 +24,7 @@ from retriever.lexical.tokens import tokenize
 from retriever.query import Expansion
 from retriever.searching.citations import find_anchor
 from retriever.searching.confidence import assess
+from retriever.searching.follow_up import is_follow_up
 from retriever.searching.hits import find_question_words
 from retriever.searching.passage import Asked, find_passage, prefer_answers, score_node
 from retriever.searching.question_kind import read_kind

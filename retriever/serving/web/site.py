@@ -12,11 +12,11 @@ from starlette.requests import Request
 from pageindex.node import Node, NodeKind, folder_id
 from pageindex.tree import MAX_SHOWN_TITLE, DocumentTree
 from retriever.display import make_editor_link
-from retriever.expansion.follow_up import MAX_SAID_CHARS, MAX_TURNS
 from retriever.looking.browse import load_tree
 from retriever.places.choices import Choices, list_choices
 from retriever.places.view import View
 from retriever.query import FILTERS, AskRequest, Scope
+from retriever.searching.follow_up import MAX_SAID_CHARS, MAX_TURNS
 from retriever.serving.pool import Arguments, Model, read_arguments
 from retriever.store import reading
 from retriever.text import as_tuple, cut
