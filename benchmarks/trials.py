@@ -23,7 +23,7 @@ from typing import Any
 
 from retriever.places import open_store
 from retriever.settings import load_profile
-from retriever.upkeep.doctor import examine_index
+from retriever.upkeep import examine_index
 from tests.scenarios import Scenario, SlowEncoder, pages
 from tests.shelf import NEVER_REFRESH, PAGES, QUESTIONS, Shelf, found
 

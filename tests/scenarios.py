@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from retriever.indexing.forget import forget
 from retriever.types import FloatMatrix
-from retriever.upkeep.doctor import check_up
+from retriever.upkeep import check_up
 from tests.shelf import CountingEncoder, Shelf
 
 

@@ -124,7 +124,7 @@ def announce_model(profile: "Profile", console: Console) -> Iterator[None]:
     if not (profile.use_llm and console.can_ask):
         yield
         return
-    from retriever.upkeep.probe import describe_stages, probe_once
+    from retriever.upkeep import describe_stages, probe_once
 
     console.note(describe_stages(profile), dim=True)
     yield

@@ -19,7 +19,7 @@ from retriever.looking.indexes import ListedIndex, drop_index, find_named, list_
 from retriever.settings import DEFAULT_PROFILE, INDEX_SECTIONS
 
 if TYPE_CHECKING:
-    from retriever.upkeep.doctor import CheckUp
+    from retriever.upkeep import CheckUp
 
 
 SIGNS = {"well": "ok", "note": "note", "problem": "PROBLEM"}  # of what `doctor` found
@@ -157,7 +157,7 @@ def doctor(console: Console, opening: Opening, output: Output, *, repair: bool, 
     """
     if not llm and opening.profile != DEFAULT_PROFILE:
         raise click.UsageError("--profile and the settings of the language model are for --llm")
-    from retriever.upkeep.doctor import check_up  # with all that it examines
+    from retriever.upkeep import check_up  # with all that it examines
 
     with console.show_progress() as progress:
         found = check_up(

@@ -181,7 +181,7 @@ def profiles(console: Console, opening: Opening, name: str | None) -> ExitCode:
     The output for one profile is a profile file itself. Precedence: defaults, then the profile, then
     HYBRID_RETRIEVE_* variables, then flags.
     """
-    from retriever.upkeep.probe import describe_stages  # with all that asks models
+    from retriever.upkeep import describe_stages  # with all that asks models
 
     if name is None:
         summaries = {known: profile_summary(known) for known in profile_names()}

@@ -215,6 +215,6 @@ class ModelRecords(Generic[Record]):
                 log.info("%s: %s", path, error)
 
 
-PROBE_VERSION = 2  # of upkeep/probe.py: after a change of it, models are looked at again
+PROBE_VERSION = 2  # of `upkeep.probe`: after a change of it, models are looked at again
 SPEEDS = ModelRecords("model_speeds.json", Speed)  # by server and name
 ABILITIES = ModelRecords("model_abilities.json", Abilities)  # by server, name and weights

@@ -30,7 +30,7 @@ from retriever.settings import DEFAULT_PROFILE, Profile, load_profile, merge, pr
 from retriever.store.database import read_transaction
 from retriever.store.files import Closing, absolute
 from retriever.trace import NoProgress
-from retriever.upkeep.probe import probe_once
+from retriever.upkeep import probe_once
 
 log = logging.getLogger(__name__)
 

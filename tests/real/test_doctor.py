@@ -14,7 +14,7 @@ from retriever.command_line.options import ExitCode
 from retriever.errors import DocumentsError, IndexDamagedError, IndexLockedError, IndexVersionError, OldIndexError
 from retriever.store.database import INDEX_FORMAT
 from retriever.store.files import writer_lock
-from retriever.upkeep.doctor import CheckUp, check_up
+from retriever.upkeep import CheckUp, check_up
 from tests.program import Cli
 from tests.scenarios import chapter_pages
 from tests.shelf import NEVER_REFRESH, PAGES, QUESTIONS, Shelf, found, same_hits
@@ -152,7 +152,7 @@ def test_an_interrupted_repair_goes_on_the_next_time(
         rows.execute(ORPHAN)
         rows.execute("DELETE FROM vectors WHERE rowid <= 5")
     with monkeypatch.context() as patch:
-        patch.setattr(f"retriever.upkeep.doctor.{step}", Mock(side_effect=KeyboardInterrupt))
+        patch.setattr(f"retriever.upkeep.{step}", Mock(side_effect=KeyboardInterrupt))
         with pytest.raises(KeyboardInterrupt):
             examined(shelf, repair=True)
     assert problems(examined(shelf))
@@ -176,7 +176,7 @@ def test_a_broken_generation_is_made_anew_without_embedding(shelf: Shelf, good: 
 
 
 def test_an_index_in_use_is_looked_at_and_not_repaired(shelf: Shelf, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("retriever.upkeep.doctor.WAIT_FOR_WRITER_S", 0.1)
+    monkeypatch.setattr("retriever.upkeep.WAIT_FOR_WRITER_S", 0.1)
     (shelf.snapshot / "lexical" / "weights.npy").unlink()
     with writer_lock(shelf.index, 0), pytest.raises(IndexLockedError, match="another process is writing"):
         examined(shelf, repair=True)

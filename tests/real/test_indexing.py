@@ -8,7 +8,7 @@ import pytest
 from retriever.api import index_folders
 from retriever.errors import DocumentsError, EncoderError
 from retriever.places import open_store
-from retriever.upkeep.doctor import examine_index
+from retriever.upkeep import examine_index
 from tests.shelf import (
     NEVER_REFRESH,
     PAGES,

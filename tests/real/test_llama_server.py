@@ -19,7 +19,7 @@ from retriever.rerank import EndpointReranker, LlmReranker, RerankInput
 from retriever.served.generator import Generator
 from retriever.served.task import SPEEDS, Abilities, Speed, Task
 from retriever.settings import EncoderSettings, LlmSettings, Profile, RerankSettings
-from retriever.upkeep.doctor import examine_language_model
+from retriever.upkeep import examine_language_model
 from scripts.llama_server import MissingServerError, running_server
 from tests.program import PROJECT, Cli
 from tests.shelf import Shelf

@@ -12,7 +12,7 @@ from retriever.errors import LanguageModelError
 from retriever.served.task import SPEEDS, Abilities, Speed
 from retriever.serving.pool import ServedIndex
 from retriever.types import Answer
-from retriever.upkeep.probe import PASSAGES, REWORDED, probe
+from retriever.upkeep import PASSAGES, REWORDED, probe
 from tests.program import Cli
 from tests.real.conftest import SHIPS_QUESTION
 from tests.real.scripted_server import Asked, ScriptedServer

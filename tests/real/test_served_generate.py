@@ -17,7 +17,7 @@ from retriever.served.generator import Generator
 from retriever.served.server import THOUGHT_TOKENS
 from retriever.served.task import Task
 from retriever.settings import LlmSettings, Profile
-from retriever.upkeep.doctor import examine_language_model
+from retriever.upkeep import examine_language_model
 from tests.real.scripted_server import (
     Asked,
     Fault,

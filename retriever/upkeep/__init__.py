@@ -1,1 +1,0 @@
-"""The health of an index: the doctor, and the repair."""
