@@ -13,7 +13,7 @@ from pageindex.front_matter import read_front_matter
 from pageindex.node import Span
 from pageindex.summary import extractive_summary, link_density
 from pageindex.units import read_units
-from retriever.answering.claims import find_conflict
+from retriever.answering.sentences import find_conflict
 from retriever.display import find_highlights, make_editor_link
 from retriever.embedding.encoder import served_prefixes
 from retriever.expansion import find_exact_names, reason_too_short, screen
