@@ -22,7 +22,7 @@ from markdown_it.utils import EnvType
 from pageindex.dialects import COMMONMARK, Dialect, open_parser
 from pageindex.front_matter import FrontMatter, read_front_matter
 from pageindex.rules import is_option, show_component, split_words
-from pageindex.span import Span
+from pageindex.text import Span
 
 # Longer text is read in pieces: the time of markdown-it's inline rules on hostile text may grow with its square.
 MAX_INLINE_CHARS = 2000

@@ -16,8 +16,7 @@ from typing import NamedTuple
 
 from pageindex.blocks import CODE, Block, BlockKind, Inline, show_html
 from pageindex.front_matter import FrontMatter
-from pageindex.span import Span
-from pageindex.text import CELL, as_label, cut_text, join_cells
+from pageindex.text import CELL, Span, as_label, cut_text, join_cells
 
 MAX_TERM_WORDS = 6
 MAX_UNIT_CHARS = 500  # as much as is shown of an answer; most paragraphs have less

@@ -1,7 +1,7 @@
 """The tree of documents that no index holds."""
 
 from pageindex.document import Document
-from pageindex.tree import DocumentTree
+from pageindex.node import DocumentTree
 
 
 def build_tree(*documents: Document) -> DocumentTree:

@@ -8,8 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pageindex.blocks import count_lines
-from pageindex.node import Node, NodeKind, Span
-from pageindex.tree import DocumentTree
+from pageindex.node import DocumentTree, Node, NodeKind, Span
 from retriever.errors import RetrieverError, UsageError, suggest
 from retriever.indexing.request import FolderAccess
 from retriever.looking.references import (

@@ -10,8 +10,7 @@ from collections.abc import Sequence
 from pathlib import PurePosixPath
 from textwrap import wrap
 
-from pageindex.node import NodeKind
-from pageindex.tree import DocumentTree
+from pageindex.node import DocumentTree, NodeKind
 from retriever.display import (
     CITATION_STATES,
     VERDICTS,

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from pageindex.span import Span
+from pageindex.text import Span
 from retriever.store.database import Connection
 from retriever.store.reading import GIVEN, select
 from retriever.types import FloatMatrix, WholeMatrix

@@ -24,7 +24,7 @@ DISTRIBUTIONS = {"markdown_it": "markdown-it-py", "Stemmer": "pystemmer", "yaml"
 
 LIGHT = (
     "import hybrid_retrieve, pageindex, retriever",
-    "import pageindex.corpus, pageindex.document, pageindex.tree",
+    "import pageindex.corpus, pageindex.document",
     "import retriever.errors, retriever.types, retriever.settings, retriever.indexing.request",
     "import retriever.display",
     *(f"assert hybrid_retrieve.main({words}) in (0, 2)" for words in (["--version"], ["--help"])),
@@ -90,7 +90,7 @@ LAYERS = {
         "plain_yaml",
         "formats front_matter",
         "corpus",
-        "rules span text",
+        "rules text",
         "dialects",
         "blocks",
         "units",
@@ -98,7 +98,7 @@ LAYERS = {
         "summary",
         "outline",
         "links naming",
-        "document tree",
+        "document",
     ],
     "retriever": [
         "errors types protocols query text trace",

@@ -3,8 +3,7 @@
 import pytest
 
 from pageindex.document import parse_document
-from pageindex.node import Node, NodeKind, Span
-from pageindex.tree import DocumentTree
+from pageindex.node import DocumentTree, Node, NodeKind, Span
 from tests.trees import build_tree
 
 PAGES = {

@@ -9,8 +9,7 @@ from urllib.parse import quote, urlencode
 from pydantic import Field
 from starlette.requests import Request
 
-from pageindex.node import Node, NodeKind, folder_id
-from pageindex.tree import MAX_SHOWN_TITLE, DocumentTree
+from pageindex.node import MAX_SHOWN_TITLE, DocumentTree, Node, NodeKind, folder_id
 from retriever.display import make_editor_link
 from retriever.looking.browse import load_tree
 from retriever.places.choices import Choices, list_choices
