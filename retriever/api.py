@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING, Any
 from retriever.errors import RetrieverError, UsageError
 from retriever.indexing.request import IndexReport
 from retriever.looking.indexes import find_holder, index_request
-from retriever.protocols import Encoder, Progress
 from retriever.settings import DEFAULT_PROFILE
 from retriever.text import as_tuple
 from retriever.trace import NoProgress
+from retriever.types import Encoder, Progress
 
 if TYPE_CHECKING:
     from retriever.indexing.forget import ForgetReport

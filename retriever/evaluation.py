@@ -26,11 +26,10 @@ from pydantic import StrictInt, StringConstraints, TypeAdapter, ValidationError
 from pageindex.node import Node, Span
 from retriever.api import open_retriever
 from retriever.errors import UsageError
-from retriever.protocols import Progress
 from retriever.query import AskRequest, Expansion
 from retriever.settings import merge
 from retriever.trace import NoProgress
-from retriever.types import StageName
+from retriever.types import Progress, StageName
 
 MAX_NAMED = 20  # mistakes that are named one by one
 

@@ -8,10 +8,9 @@ from retriever.embedding import bundled_encoder, open_encoder
 from retriever.errors import EncoderError
 from retriever.indexing.request import IndexRequest
 from retriever.places.view import View
-from retriever.protocols import Encoder
 from retriever.settings import EncoderSettings
 from retriever.trace import Recorder
-from retriever.types import StageName
+from retriever.types import Encoder, StageName
 
 # A plain question needs none of these, and loads none of them.
 if TYPE_CHECKING:

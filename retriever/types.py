@@ -1,8 +1,9 @@
 """The values that the stages hand to one another, in the order of the flow."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeAlias
 
 from pageindex.node import Span
 from retriever.query import Correction, ExpansionReport, FollowUp, SearchedScope
@@ -10,7 +11,6 @@ from retriever.query import Correction, ExpansionReport, FollowUp, SearchedScope
 if TYPE_CHECKING:  # 100 ms that a command without vectors does not spend
     import numpy as np
     import numpy.typing as npt
-
 
 # (n, d) float32.
 FloatMatrix: TypeAlias = "npt.NDArray[np.float32]"
@@ -452,3 +452,48 @@ class ShortAnswer:
     """The model that wrote the sentences; empty where they are quoted from the documents."""
     note: str = ""
     """How they came about, in a few words."""
+
+
+# What a caller may bring: an embedding model, a progress reporter.
+
+
+class Encoder(Protocol):
+    """Texts in, unit vectors out."""
+
+    @property
+    def fingerprint(self) -> str:
+        """Names the vectors' space: two encoders with one fingerprint give the same vectors (16 hex digits)."""
+
+    @property
+    def dimension(self) -> int:
+        """The length of a vector."""
+
+    @property
+    def max_tokens(self) -> int:
+        """How many tokens of a text are read, special ones included; what follows them would be lost."""
+
+    def count_tokens(self, texts: Sequence[str]) -> list[int]:
+        """Return the length of each text in tokens, special ones included, without any cut."""
+
+    def encode_documents(self, texts: Sequence[str]) -> FloatMatrix:
+        """Return (n, d) float32, unit rows, in the order of the texts.
+
+        Raises:
+            EncoderError: the model cannot be loaded or reached, or gave something that is no vector.
+        """
+
+    def encode_queries(self, texts: Sequence[str]) -> FloatMatrix:
+        """Do as `encode_documents` for questions (some models want another prefix)."""
+
+
+class Progress(Protocol):
+    """Told how far long work has come; its stages: `reading`, `words`, `embedding`, ..."""
+
+    def start(self, stage: str, total: int, unit: str) -> None:
+        """Report that a stage of `total` units begins."""
+
+    def advance(self, stage: str, done: int) -> None:
+        """Report that `done` of its units are done."""
+
+    def finish(self, stage: str) -> None:
+        """Report that it is over."""

@@ -37,7 +37,6 @@ from retriever.indexing.request import WAIT_FOR_WRITER_S, explain_refusal, read_
 from retriever.indexing.update import update_index
 from retriever.looking.indexes import find_index, index_request
 from retriever.places import FolderStore, Store
-from retriever.protocols import Encoder, Progress
 from retriever.rerank import LlmReranker, RerankInput
 from retriever.served.generator import Generator
 from retriever.served.task import USUAL, Abilities
@@ -53,6 +52,7 @@ from retriever.store.database import (
 )
 from retriever.store.files import FILE_NAME, LOGS, is_folder, require_own, writer_lock, writing_to
 from retriever.trace import NoProgress
+from retriever.types import Encoder, Progress
 
 Level = Literal["well", "note", "problem"]
 

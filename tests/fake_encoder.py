@@ -7,8 +7,7 @@ from functools import cache
 
 import numpy as np
 
-from retriever.protocols import Encoder
-from retriever.types import FloatMatrix
+from retriever.types import Encoder, FloatMatrix
 
 _WORD = re.compile(r"\w+|[^\w\s]")
 _ENDING = re.compile(r"(?<=\w{3})(?:ing|ed|es|s|e)$")

@@ -17,12 +17,11 @@ from retriever.errors import EncoderError
 from retriever.indexing.request import IndexReport, IndexRequest, name_folders
 from retriever.indexing.update import update_index
 from retriever.places import open_store
-from retriever.protocols import Encoder, Progress
 from retriever.retriever import Retriever
 from retriever.settings import DEFAULT_PROFILE, collect_settings
 from retriever.store.database import FileConnection
 from retriever.trace import NoProgress
-from retriever.types import Answer, FloatMatrix
+from retriever.types import Answer, Encoder, FloatMatrix, Progress
 from tests.fake_encoder import FakeEncoder
 
 LONG_AGO_NS = 1_500_000_000_000_000_000

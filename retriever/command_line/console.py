@@ -24,8 +24,7 @@ if TYPE_CHECKING:
     from rich.progress import Progress as Display
     from rich.progress import TaskID
 
-    from retriever.protocols import Progress
-    from retriever.types import Cited
+    from retriever.types import Cited, Progress
 
 
 MAX_NAMED = 20  # skipped files that are named one by one; `status` names them all

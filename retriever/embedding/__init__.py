@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from retriever.embedding.encoder import BUNDLED_MODELS, ENGLISH_MODEL, bundled_tokens
-from retriever.protocols import Encoder
 from retriever.settings import EncoderSettings
+from retriever.types import Encoder
 
 if TYPE_CHECKING:
     from retriever.embedding.onnx import OnnxEncoder

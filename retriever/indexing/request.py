@@ -21,12 +21,12 @@ from platformdirs import user_data_path
 from pageindex.corpus import CorpusOptions, read_file
 from retriever.errors import UsageError, suggest
 from retriever.places import Store, open_store
-from retriever.protocols import Encoder
 from retriever.settings import DocumentSettings, GivenSettings, Profile
 from retriever.store import reading
 from retriever.store.database import Connection
 from retriever.store.files import absolute, make_private_folder, write_file, writing_to
 from retriever.store.reading import StoredFolder
+from retriever.types import Encoder
 
 # Rises when the same documents and settings give other nodes, chunks or tokens: everything is then made anew, and only
 # texts that the encoder has never read are embedded.

@@ -48,13 +48,12 @@ from retriever.indexing.request import IndexReport, IndexRequest, explain_refusa
 from retriever.lexical.names import names_of_nodes
 from retriever.places import Difference, Store
 from retriever.places.background import renew_background
-from retriever.protocols import Encoder, Progress
 from retriever.settings import Profile
 from retriever.store import reading, text_vectors, writing
 from retriever.store.database import Connection, transaction
 from retriever.store.reading import StoredDocument, StoredFolder
 from retriever.store.writing import text_hash
-from retriever.types import Chunk
+from retriever.types import Chunk, Encoder, Progress
 
 CHUNKS_AT_ONCE = 200  # are written together
 

@@ -35,13 +35,13 @@ from retriever.indexing.request import (
     trust_settings,
 )
 from retriever.places import FolderStore, Store, open_store
-from retriever.protocols import Encoder
 from retriever.settings import collect_settings
 from retriever.store import reading
 from retriever.store.database import make_damage_error
 from retriever.store.files import absolute, is_folder, remove_files, require_own, writer_lock, writing_to
 from retriever.store.reading import StoredFolder
 from retriever.text import as_tuple, suggest_among
+from retriever.types import Encoder
 
 MAX_LISTED = 5  # indexes that a message names
 LOOK_S = 1.0  # how long a folder without an index is looked through for documents

@@ -16,10 +16,9 @@ import numpy as np
 
 from retriever.embedding.encoder import checked_rows, unit_rows
 from retriever.errors import EncoderError
-from retriever.protocols import Encoder
 from retriever.store import reading, text_vectors, writing
 from retriever.store.database import Connection
-from retriever.types import FloatMatrix
+from retriever.types import Encoder, FloatMatrix
 
 DRIFT = 1.25  # times more or fewer chunks: by then the best cosine has moved by about .005, and is measured anew
 EXACT_UP_TO = 20_000  # chunks of a folder: of fewer, it is measured with each change, in some 50 ms

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from retriever.errors import SnapshotError, UsageError
-from retriever.protocols import Progress
 from retriever.store.database import Connection, transaction
 from retriever.store.reading import StoredState
 from retriever.trace import NoProgress
+from retriever.types import Progress
 
 if TYPE_CHECKING:
     from retriever.places.view import View

@@ -29,7 +29,6 @@ from retriever.lexical.spelling import Spellings, build_spellings
 from retriever.places.place import NO_PROGRESS, Derived, Difference
 from retriever.places.view import View
 from retriever.places.words import read_texts, tokenize_texts
-from retriever.protocols import Progress
 from retriever.settings import APPROXIMATE, VectorChoice
 from retriever.store import reading, text_vectors, writing
 from retriever.store.database import Connection
@@ -41,7 +40,7 @@ from retriever.store.files import (
     writing_to,
 )
 from retriever.store.text_vectors import NearChunk
-from retriever.types import FloatMatrix
+from retriever.types import FloatMatrix, Progress
 
 CHROMA = "chroma"  # the folder in a snapshot
 

@@ -8,9 +8,9 @@ from typing import TypeVar
 from retriever.lexical.languages import READ, detect_language, mark_language
 from retriever.lexical.properties import mark_property, tokenize_properties
 from retriever.lexical.tokens import tokenize
-from retriever.protocols import Progress
 from retriever.store import reading
 from retriever.store.database import Connection
+from retriever.types import Progress
 
 SEARCHED_FIELDS = frozenset({"aliases", "tags"})  # of the front matter; titles have every section already
 SECTIONS_AT_ONCE = 100  # are read between two words on the progress

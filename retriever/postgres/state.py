@@ -22,12 +22,11 @@ from retriever.lexical.tokens import remove_accents
 from retriever.places.place import NO_PROGRESS, Derived, Difference
 from retriever.places.view import View
 from retriever.places.words import read_texts, tokenize_texts
-from retriever.protocols import Progress
 from retriever.settings import APPROXIMATE, VectorChoice
 from retriever.store import reading, writing
 from retriever.store.database import Connection
 from retriever.store.text_vectors import NEAR_TEXTS, NearChunk, near_chunks
-from retriever.types import FloatMatrix
+from retriever.types import FloatMatrix, Progress
 
 DOCUMENTS_AT_ONCE = 500  # whose words are in memory
 MOST_TERMS = 2_000  # whose postings are kept while one state is asked

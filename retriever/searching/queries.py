@@ -27,11 +27,10 @@ from retriever.errors import EncoderError, QuestionError
 from retriever.lexical.correction import CorrectedQuestion, correct
 from retriever.lexical.properties import find_recent_day, mark_property
 from retriever.places.view import View
-from retriever.protocols import Encoder
 from retriever.query import FILTERS, AskRequest, Correction, Expansion, ExpansionReport, FollowUp, Query, Scope
 from retriever.settings import Profile
 from retriever.trace import Recorder
-from retriever.types import FloatMatrix, StageName
+from retriever.types import Encoder, FloatMatrix, StageName
 
 
 @dataclass(frozen=True)

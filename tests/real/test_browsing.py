@@ -10,7 +10,7 @@ import pytest
 from retriever import Retriever, open_retriever
 from retriever.errors import ClosedError, UsageError
 from retriever.looking.browse import find_relations
-from retriever.protocols import Encoder
+from retriever.types import Encoder
 from tests.fake_encoder import CrowdedEncoder, FakeEncoder
 from tests.shelf import CountingEncoder, Shelf, read_lines, write_pages
 from tests.tables import read_table

@@ -101,7 +101,7 @@ LAYERS = {
         "document",
     ],
     "retriever": [
-        "errors types protocols query text trace",
+        "errors types query text trace",
         "settings",
         "store",
         "served",
