@@ -35,13 +35,12 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from benchmarks.lines import overlaps
 from benchmarks.quality import Benchmark
-from retriever import Retriever, open_retriever
+from retriever import Retriever, open_retriever, upkeep
 from retriever.evaluation import DEPTH, Judgements, Question, Sections, measure_ranking, read_questions
 from retriever.served.generator import Generator
 from retriever.served.task import Abilities, ModelRecords, Speed
 from retriever.settings import DEFAULT_PROFILE, LlmSettings, Profile, merge
 from retriever.types import ShortAnswer, StageName
-from retriever.upkeep import probe
 
 MEASURES = ("hit@1", "hit@5", "nDCG@10")
 NOTHING = Abilities(lists=False, odds=False, rewordings=False, passages=False, intents=False)
@@ -251,10 +250,10 @@ def compare_answers(argument: str, indexes: Path, settings: Mapping[str, Any], r
 def list_abilities(generator: Generator) -> Iterator[str]:
     """Yield the table of what the model was seen to do."""
     started = time.monotonic()
-    abilities = probe.probe(generator)
+    abilities = upkeep.probe(generator)
     seconds = time.monotonic() - started
     yield f"\n| {generator.name}: the probe, {seconds:.0f} s | |\n|---|---|"
-    for name, (what, _) in probe.SAYS.items():
+    for name, (what, _) in upkeep.SAYS.items():
         asks = "yes" if getattr(abilities, name) else "not asked" if name == "odds" and abilities.lists else "no"
         yield f"| {name}: {what} | {asks} |"
 
@@ -280,7 +279,7 @@ def main(arguments: Sequence[str]) -> None:
     """Print the tables."""
     given = read_arguments(arguments)
     llm = LlmSettings(url=given.url, model=given.model, seconds=PATIENCE * LlmSettings().seconds)
-    probe.SECONDS *= PATIENCE
+    upkeep.PROBE_SECONDS *= PATIENCE
     with ExitStack() as stack:
         os.environ["XDG_CACHE_HOME"] = stack.enter_context(TemporaryDirectory())
         indexes = given.indexes or Path(stack.enter_context(TemporaryDirectory()))
