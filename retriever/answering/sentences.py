@@ -25,6 +25,7 @@ from pageindex.text import as_label, find_sentences, split_sentences
 from pageindex.units import show_block
 from retriever.answering.context import Piece
 from retriever.embedding import bundled_encoder
+from retriever.expansion import QUESTION_MARKS
 from retriever.lexical.tokens import is_unspaced, tokenize
 from retriever.places.background import UNRELATED_QUESTIONS
 from retriever.searching.question_kind import QuestionKind, read_kind
@@ -98,6 +99,8 @@ def find_flaw(text: str, number: int, blocks: Sequence[Piece], languages: tuple[
         return f"it has {len(text):,} characters"
     if not 1 <= number <= len(blocks):
         return f"there is no block {number}"
+    if text.endswith(QUESTION_MARKS):
+        return "it is a question"
     titles = " ".join(blocks[number - 1].titles)
     says_more = set(tokenize(text, languages)) - set(tokenize(titles, languages))
     return "" if says_more else "it says no more than the titles"

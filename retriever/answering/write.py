@@ -131,6 +131,18 @@ def drop_heading(text: str) -> str:
     return rest.lstrip("\n") if first.startswith("#") else text
 
 
+def join_sentences(quoted: Sequence[CitedSentence], written: Sequence[CitedSentence]) -> tuple[CitedSentence, ...]:
+    """Return a model's sentences; before them the first that is quoted, unless one of them rests on its lines.
+
+    A true sentence may be about something else, and small models write many of those.
+    """
+    for first in quoted[:1]:
+        own = [one.span for one in written if (one.folder, one.file) == (first.folder, first.file)]
+        if not any(map(first.span.overlap, own)):
+            return (first, *written)
+    return tuple(written)
+
+
 @dataclass
 class AnswerWriter:
     """Writes one short answer: `prepare` before the search, which gets room for what the model can read; `write`."""
@@ -191,7 +203,7 @@ class AnswerWriter:
                     writer = self.generator.name
                 except LanguageModelError as error:
                     self._fail(error)
-            sentences = tuple(kept[: plan.sentences]) if kept and plan else quoted
+            sentences = join_sentences(quoted, kept[: plan.sentences]) if kept and plan else quoted
             note.text = f"written by {writer}" if writer else "quoted from the documents"
             note.skipped = not sentences
         answer = replace(

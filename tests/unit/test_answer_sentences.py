@@ -8,6 +8,7 @@ from benchmarks.checks import count_kept
 from pageindex.node import Span
 from retriever.answering.context import Piece
 from retriever.answering.sentences import check_sentence, choose_sentences, find_quote
+from retriever.answering.write import join_sentences
 from retriever.types import CitedSentence, DroppedSentence, Hit
 from tests.answers import hit
 from tests.tables import read_table
@@ -144,3 +145,10 @@ def test_true_sentences_pass_and_changed_ones_do_not() -> None:
         assert kept[half, "true"] >= 0.75
         assert kept[half, "changed"] <= most
         assert kept[half, "invented"] == 0
+
+
+def test_the_first_quoted_sentence_stays_unless_a_model_cites_its_lines() -> None:
+    quoted, other = choose_sentences([STAMPS, hit(sentence="Bread rises over night.", file="b.md")])
+    assert join_sentences((quoted, other), [other]) == (quoted, other)
+    assert join_sentences((quoted, other), [other, quoted]) == (other, quoted)
+    assert join_sentences((), [other]) == (other,)
