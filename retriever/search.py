@@ -9,12 +9,10 @@ from retriever.models import OpenModels
 from retriever.places.view import View
 from retriever.query import Query, SearchedScope
 from retriever.searching.confidence import measure_agreement
-from retriever.searching.copies import join_copies
-from retriever.searching.fusion import reciprocal_rank_fusion
+from retriever.searching.fusion import join_copies, read_priors, reciprocal_rank_fusion
 from retriever.searching.hits import build_hits, read_rows
 from retriever.searching.known_items import rank_names
 from retriever.searching.neighbors import add_neighbors
-from retriever.searching.priors import read_priors
 from retriever.searching.queries import UNDERSTOOD_FROM, EncodedQueries, ExpandedQuery, encode, weigh_queries
 from retriever.searching.scope import find_part
 from retriever.searching.sources import KeywordResult, SemanticResult, rank_keyword, rank_semantic

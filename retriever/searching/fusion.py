@@ -1,13 +1,32 @@
-"""Rankings: chunks become sections, and several rankings one. Pure: values in, values out."""
+"""Rankings: chunks become sections, several rankings one, and several copies of a text one candidate.
+
+All but `read_priors` takes values and returns values.
+"""
 
 from collections.abc import Iterable, Mapping, Sequence
 from math import log2
 
-from retriever.types import Candidate, Evidence, Ranked, Ranking
+from retriever.places.view import View
+from retriever.settings import Profile
+from retriever.store import reading
+from retriever.types import Candidate, Evidence, Ranked, Ranking, Source
 
 NO_PRIORS: Mapping[str, float] = {}
 SECOND_SHARE = 0.3  # of a section's score, what its second chunk says; nDCG@10 with 0, .3 and .5: .688, .701, .693
 NO_SECOND = 0.7  # of the best chunk's cosine: what counts for a second one that was not found
+COPIES_SHOWN = 3  # files that a hit names as its copies
+
+
+def read_priors(view: View, rankings: Sequence[Ranking], profile: Profile) -> tuple[dict[str, float], dict[str, bytes]]:
+    """Return the priors of the sections in some rankings, 0 to 1, and the hashes of their texts, by their ids.
+
+    A prior says how likely a section is an answer to any question. Another property of sections that should count is
+    another factor here, and nowhere else.
+    """
+    ids = {item.node_id for ranking in rankings for item in ranking.items}
+    rows = reading.traits(view.connection, ids)
+    priors = {node_id: 1 - profile.page_prior * share for node_id, share, _ in rows}
+    return priors, {node_id: body_hash for node_id, _, body_hash in rows if body_hash}
 
 
 def reciprocal_rank_fusion(
@@ -90,3 +109,45 @@ def first_of_each(items: Iterable[Ranked]) -> list[Ranked]:
     for item in items:
         best.setdefault(item.node_id, item)
     return list(best.values())
+
+
+def join_copies(fused: Sequence[Candidate], hashes: Mapping[str, bytes]) -> tuple[Candidate, ...]:
+    """Return the candidates without those that have the text of another one, which names them as its copies.
+
+    Copies are versions of a page, backups, and what a program that syncs left behind.
+    Of several the one stands for all that words find best: its path says more of the question, or is shorter. Of equal
+    ones that without a number in its path, as versions and copies have them, or of the highest, the newest.
+
+    Args:
+        fused: best first.
+        hashes: of their texts, by their ids; those without text are left out.
+    """
+    groups: dict[bytes | str, list[Candidate]] = {}
+    for item in fused:
+        groups.setdefault(hashes.get(item.node_id, item.node_id), []).append(item)
+    return tuple(choose_copy(group) if len(group) > 1 else group[0] for group in groups.values())
+
+
+def choose_copy(group: Sequence[Candidate]) -> Candidate:
+    """Return the one of several copies that is shown, in the place of the first."""
+    first, best = group[0], min(group, key=rank_copy)
+    # What matched is where its own text has it.
+    matched = {item.source: item.matched for item in best.evidence}
+    evidence = tuple(item._replace(matched=matched.get(item.source)) for item in first.evidence)
+    copies = tuple(sorted({item.node_id for item in group} - {best.node_id}))
+    return first._replace(node_id=best.node_id, evidence=evidence, copies=copies)
+
+
+def rank_copy(item: Candidate) -> tuple[float, list[int], int, str]:
+    """Return what is less for the one of several copies that is shown."""
+    path = item.node_id.partition("#")[0]
+    numbers = "".join(sign if sign.isdecimal() else " " for sign in path).split()
+    score = sum(own.score for own in item.evidence if own.source is Source.KEYWORD)
+    return -score, [-int(number) for number in numbers], len(path), item.node_id
+
+
+def name_copies(node_id: str, copies: Iterable[str]) -> str:
+    """Return `the same in old/page.md, page 2.md and 3 others`; empty without copies in other files."""
+    files = list(dict.fromkeys(item.partition("#")[0] for item in (node_id, *copies)))[1:]
+    more = f" and {len(files) - COPIES_SHOWN} others" if len(files) > COPIES_SHOWN else ""
+    return f"the same in {', '.join(files[:COPIES_SHOWN])}{more}" if files else ""

@@ -23,7 +23,7 @@ from retriever.places.words import SEARCHED_FIELDS, find_reader
 from retriever.query import FollowUp
 from retriever.searching.citations import Anchors
 from retriever.searching.confidence import weigh_reading
-from retriever.searching.copies import name_copies
+from retriever.searching.fusion import name_copies
 from retriever.searching.passage import (
     BY_RANK,
     Asked,

@@ -4,8 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from retriever.places.view import StoredTree, View
-from retriever.searching.fusion import best_of_each, reciprocal_rank_fusion, sort_ranked
-from retriever.searching.priors import read_priors
+from retriever.searching.fusion import best_of_each, read_priors, reciprocal_rank_fusion, sort_ranked
 from retriever.settings import Profile
 from retriever.types import Ranked, Ranking, Relation, RelationKind, Source
 
