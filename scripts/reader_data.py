@@ -38,7 +38,7 @@ from retriever import Hit, open_retriever
 from retriever.lexical.tokens import tokenize
 from retriever.searching.hits import READ_OF_FIRST
 from retriever.searching.passage import Asked, as_sentence, score_units
-from retriever.searching.question_kind import read_kind
+from retriever.searching.question_words import read_kind
 
 HELD_OUT = ("handbook18f", "nushell", "redis")  # a handbook, a book, a reference: a fifth of the questions with lines
 TRAINING = Path(__file__).parent / "training"

@@ -28,7 +28,7 @@ from retriever.embedding import bundled_encoder
 from retriever.expansion import QUESTION_MARKS
 from retriever.lexical.tokens import is_unspaced, tokenize
 from retriever.places.background import UNRELATED_QUESTIONS
-from retriever.searching.question_kind import QuestionKind, read_kind
+from retriever.searching.question_words import QuestionKind, read_kind
 from retriever.settings import EncoderSettings
 from retriever.types import CitedSentence, DroppedSentence, Hit
 

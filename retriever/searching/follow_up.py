@@ -11,7 +11,7 @@ from retriever.lexical.tokens import count_words, tokenize
 from retriever.places.view import View
 from retriever.query import FollowUp
 from retriever.searching.queries import ExpandedQuery, split_filters
-from retriever.searching.question_kind import OPENING_WORDS
+from retriever.searching.question_words import OPENING_WORDS
 from retriever.trace import Recorder
 from retriever.types import StageName
 

@@ -35,7 +35,7 @@ from retriever.searching.passage import (
     score_node,
 )
 from retriever.searching.queries import UNDERSTOOD_FROM, ExpandedQuery
-from retriever.searching.question_kind import read_kind
+from retriever.searching.question_words import read_kind
 from retriever.settings import Profile
 from retriever.store import reading
 from retriever.store.database import Connection

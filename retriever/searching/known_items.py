@@ -13,8 +13,7 @@ from retriever.lexical.correction import SHORTEST_PREFIX
 from retriever.lexical.names import spell_code, spell_name
 from retriever.lexical.tokens import remove_accents, tokenize
 from retriever.places.view import View
-from retriever.searching.question_kind import PUNCTUATION
-from retriever.searching.question_words import cut_words, drop_verbs, read_form
+from retriever.searching.question_words import PUNCTUATION, cut_words, drop_verbs, read_form
 from retriever.searching.scope import find_phrase
 from retriever.store import reading
 from retriever.types import Ranked, Ranking, Source

@@ -24,7 +24,7 @@ from pageindex.text import CELL, as_label, split_sentences
 from pageindex.units import JOINT, MAX_UNIT_CHARS, Unit, UnitKind
 from retriever.lexical.names import list_abbreviated
 from retriever.lexical.tokens import tokenize, tokenize_unit
-from retriever.searching.question_kind import QuestionKind, cut_phrases, read_phrases
+from retriever.searching.question_words import QuestionKind, cut_phrases, read_phrases
 from retriever.text import cut
 from retriever.types import Reading
 

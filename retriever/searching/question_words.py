@@ -1,25 +1,123 @@
-"""The words of a question as signs of an answer: whether the documents have them, and whether they stand together.
+"""The words of a question: the kind of answer that they ask for, and what they say of the documents.
 
+The kind says which shape of text answers: a value, a definition, a list, ... It is a hint among others, so that a
+question that is read wrongly is still answered. The words of each language are in question_kinds.txt.
+
+Of the documents the words say whether these have an answer: whether they hold the words, and have them together.
 A section may hold every word of a question and say nothing about it: words drawn at random from the documents are all
 there. What they lack is company. In a question that the documents answer, words that follow each other in the question
 stand side by side in some section as well; random words do not.
 """
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from enum import Enum
 from functools import cache, lru_cache
 from itertools import chain, islice, pairwise, product
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pageindex.node import Node
 from pageindex.units import UnitKind
 from retriever.lexical.languages import VERBS
 from retriever.lexical.tokens import is_unspaced, tokenize, tokenize_unit
-from retriever.searching.question_kind import OPENINGS, PUNCTUATION
 from retriever.types import QuestionForm
 
 if TYPE_CHECKING:
     from retriever.lexical.bm25 import QuestionTerm
     from retriever.lexical.spelling import Spellings
+
+PUNCTUATION = "?!.,:;()\"'¿«»„“”"
+
+
+class QuestionKind(Enum):
+    """The kinds of questions, by what they ask for."""
+
+    DIFFERENCE = "difference"
+    DEFINITION = "definition"
+    VALUE = "value"
+    YES_NO = "yes or no"
+    LIST = "list"
+    WHY = "why"
+    WHERE = "where"
+    HOW_TO = "how to"
+    WHICH = "which"  # of phrases alone
+    OTHER = "other"
+
+
+_BARE = 2  # words, and no more: a term whose meaning is asked for
+_NO_PLURAL = ("ss", "us", "is")
+
+
+def read_phrases(file: str) -> Iterator[tuple[str, QuestionKind]]:
+    """Yield the phrases of a file beside this one, between blanks where a script has them, with their kind."""
+    for line in Path(__file__).with_name(file).read_text(encoding="utf-8").splitlines():
+        kind, _, phrases = line.partition(": ")
+        for phrase in phrases.split(", ") if phrases and not line.startswith("#") else ():
+            begins, text = "^" * phrase.startswith("^"), phrase.removeprefix("^")
+            yield begins + (text if is_unspaced(text[0]) else f" {text} "), QuestionKind(kind)
+
+
+def cut_phrases(text: str) -> str:
+    """Return a text as phrases are looked for in it: `^`, and its words between blanks, without signs about them."""
+    words = (word.strip(PUNCTUATION) for word in text.lower().replace("\u2019", "'").split())
+    return f"^ {' '.join(words)} "
+
+
+PHRASES = tuple(read_phrases("question_kinds.txt"))
+# The words that questions begin with; who writes `list` or `name` may have no sentence in mind.
+OPENINGS = frozenset(
+    phrase.split()[1] for phrase, kind in PHRASES if phrase.startswith("^") and kind is not QuestionKind.LIST
+)
+# Words of phrases that questions begin with: they say what is asked for, not about what.
+OPENING_WORDS = frozenset(
+    word
+    for phrase, kind in PHRASES
+    if phrase[0] == "^" and kind is not QuestionKind.LIST
+    for word in phrase.split()[1:]
+)
+
+
+def read_kind(question: str, before: str = "") -> QuestionKind:
+    """Return what a question asks for; what begins as no question does may be a term, or name several things.
+
+    A follow-up that does not say it, also behind a first word, asks for what the question `before` asks for.
+
+    >>> read_kind("what is the default port?").value
+    'value'
+    >>> read_kind("What is a snapshot?").value
+    'definition'
+    >>> read_kind("which states does a promise have").value
+    'list'
+    """
+    text = cut_phrases(question)
+    kind, words = find_kind(text), text.split()[1:]
+    if before and kind in (None, QuestionKind.OTHER):
+        words = words[1:]  # `and when?`
+        kind = find_kind(f"^ {' '.join(words)} ")
+        if kind in (None, QuestionKind.OTHER):
+            return read_kind(before)
+    if kind is QuestionKind.WHICH:
+        return QuestionKind.LIST if has_plural(words[1:3]) else QuestionKind.VALUE
+    if kind:
+        return kind
+    is_short = len(words) <= _BARE
+    if has_plural(words[1:] if is_short else words[:2]):
+        return QuestionKind.LIST
+    is_term = is_short and not any(map(is_unspaced, question))
+    return QuestionKind.DEFINITION if is_term else QuestionKind.OTHER
+
+
+def find_kind(text: str) -> QuestionKind | None:
+    """Return the kind of the first phrase that a text, cut for phrases, has."""
+    return next((kind for phrase, kind in PHRASES if phrase in text), None)
+
+
+def has_plural(words: Sequence[str]) -> bool:
+    """Return whether one of some words is a plural, as English and the Romance languages write it."""
+    return any(word.endswith("s") and not word.endswith(_NO_PLURAL) and word not in OPENING_WORDS for word in words)
+
+
+# The words that tell whether the documents have an answer.
 
 # The terms of one word as it was typed: an identifier gives itself and its parts.
 Word = tuple[str, ...]

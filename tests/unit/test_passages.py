@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from pageindex.node import Span
 from retriever.searching.citations import find_anchor
 from retriever.searching.passage import FAR, Asked, ScoredUnits, find_passage, prefer_answers, score_node
-from retriever.searching.question_kind import read_kind
+from retriever.searching.question_words import read_kind
 from retriever.types import Reading
 from tests.sections import make_node
 from tests.tables import read_table

@@ -27,8 +27,7 @@ from retriever.searching.confidence import assess
 from retriever.searching.follow_up import is_follow_up
 from retriever.searching.hits import find_question_words
 from retriever.searching.passage import Asked, find_passage, prefer_answers, score_node
-from retriever.searching.question_kind import read_kind
-from retriever.searching.question_words import cut_words, read_form
+from retriever.searching.question_words import cut_words, read_form, read_kind
 from retriever.settings import EncoderSettings
 from retriever.text import cut, cut_around
 from retriever.types import QuestionForm, Signals
