@@ -13,12 +13,12 @@ from retriever.indexing.request import FolderAccess, IndexRequest
 from retriever.looking.browse import Excerpt, find_similar, load_tree_at, read_excerpt, read_nodes
 from retriever.looking.status import Status, Watch, describe_state, read_status
 from retriever.models import OpenModels
+from retriever.places import OpenIndex
 from retriever.places.view import View
 from retriever.query import AskRequest
 from retriever.search import Found, search
 from retriever.searching.confidence import assess
 from retriever.searching.hits import ANSWERED_FROM
-from retriever.searching.open_index import OpenIndex
 from retriever.searching.queries import ExpandedQuery, correct_question, read_question
 from retriever.settings import RerankSettings
 from retriever.store.database import make_damage_error

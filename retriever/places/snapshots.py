@@ -26,7 +26,7 @@ from retriever.embedding.vectors import ExactIndex, VectorIndex, write_vectors
 from retriever.errors import SnapshotError
 from retriever.lexical.bm25 import LexicalIndex, build_lexical
 from retriever.lexical.spelling import Spellings, build_spellings
-from retriever.places.place import NO_PROGRESS, Derived, Difference
+from retriever.places import NO_PROGRESS, Derived, Difference
 from retriever.places.view import View
 from retriever.places.words import read_texts, tokenize_texts
 from retriever.settings import APPROXIMATE, VectorChoice

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from retriever.errors import UsageError
-from retriever.places.place import Store
+from retriever.places import Store
 from retriever.postgres.connection import (
     FORM,
     LOCK,

@@ -19,7 +19,7 @@ from retriever.lexical.postings import IntArray
 from retriever.lexical.properties import mark_property
 from retriever.lexical.spelling import Spellings, list_words
 from retriever.lexical.tokens import remove_accents
-from retriever.places.place import NO_PROGRESS, Derived, Difference
+from retriever.places import NO_PROGRESS, Derived, Difference
 from retriever.places.view import View
 from retriever.places.words import read_texts, tokenize_texts
 from retriever.settings import APPROXIMATE, VectorChoice
