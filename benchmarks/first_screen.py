@@ -22,7 +22,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from retriever import Retriever, open_retriever
 from retriever.lexical.languages import STOP_WORDS
-from retriever.lexical.names import list_names, spell_code, spell_name
+from retriever.lexical.sections import list_names, spell_code, spell_name
 from retriever.lexical.tokens import stem_word
 from retriever.query import AskRequest
 

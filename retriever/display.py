@@ -15,7 +15,7 @@ from pageindex.node import Node, Span
 from pageindex.text import sanitize as sanitize
 from pageindex.text import sanitize_line as sanitize_line
 from retriever.errors import UsageError, name_program
-from retriever.lexical.properties import is_status
+from retriever.lexical.sections import is_status
 from retriever.lexical.tokens import tokenize
 from retriever.query import Correction, ExpansionReport, Scope
 from retriever.trace import Spent

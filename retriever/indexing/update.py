@@ -45,7 +45,7 @@ from retriever.indexing.changes import (
 )
 from retriever.indexing.chunk import chunk_nodes
 from retriever.indexing.request import IndexReport, IndexRequest, explain_refusal, name_folders, read_named_folders
-from retriever.lexical.names import names_of_nodes
+from retriever.lexical.sections import names_of_nodes
 from retriever.places import Difference, Store
 from retriever.places.background import renew_background
 from retriever.settings import Profile

@@ -29,7 +29,7 @@ from retriever.lexical.postings import (
     save_column,
     save_postings,
 )
-from retriever.lexical.properties import mark_property
+from retriever.lexical.sections import mark_property
 
 FloatArray = npt.NDArray[np.float64]
 

@@ -19,7 +19,7 @@ from pageindex.node import Node, Span
 from pageindex.rules import WIKILINK
 from retriever.errors import UnknownReferenceError, UsageError
 from retriever.indexing.request import locate_path
-from retriever.lexical.names import drop_arguments, list_names
+from retriever.lexical.sections import drop_arguments, list_names
 from retriever.lexical.tokens import remove_accents
 from retriever.store import reading
 from retriever.store.database import Connection

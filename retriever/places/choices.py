@@ -10,7 +10,7 @@ from datetime import UTC, date, datetime
 from pathlib import PurePosixPath
 from typing import TypeAlias
 
-from retriever.lexical.properties import TEXT_FIELDS
+from retriever.lexical.sections import TEXT_FIELDS
 from retriever.store.database import Connection
 
 # Document keys to (key, value) of their front matter and tags.

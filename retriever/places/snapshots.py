@@ -25,10 +25,10 @@ import numpy as np
 from retriever.embedding.vectors import ExactIndex, VectorIndex, write_vectors
 from retriever.errors import SnapshotError
 from retriever.lexical.bm25 import LexicalIndex, build_lexical
+from retriever.lexical.sections import read_texts, tokenize_texts
 from retriever.lexical.spelling import Spellings, build_spellings
 from retriever.places import NO_PROGRESS, Derived, Difference
 from retriever.places.view import View
-from retriever.places.words import read_texts, tokenize_texts
 from retriever.settings import APPROXIMATE, VectorChoice
 from retriever.store import reading, text_vectors, writing
 from retriever.store.database import Connection

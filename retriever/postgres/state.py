@@ -16,12 +16,11 @@ from retriever.errors import SnapshotError
 from retriever.lexical.bm25 import Bm25, FloatArray, PostingList, TokenPostings, weigh_postings
 from retriever.lexical.languages import LANGUAGES, mark_language
 from retriever.lexical.postings import IntArray
-from retriever.lexical.properties import mark_property
+from retriever.lexical.sections import mark_property, read_texts, tokenize_texts
 from retriever.lexical.spelling import Spellings, list_words
 from retriever.lexical.tokens import remove_accents
 from retriever.places import NO_PROGRESS, Derived, Difference
 from retriever.places.view import View
-from retriever.places.words import read_texts, tokenize_texts
 from retriever.settings import APPROXIMATE, VectorChoice
 from retriever.store import reading, writing
 from retriever.store.database import Connection

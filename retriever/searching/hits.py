@@ -16,10 +16,9 @@ from pageindex.units import MAX_TERM_WORDS, Unit, UnitKind
 from retriever.display import RELATIONS, find_highlights
 from retriever.errors import EncoderError
 from retriever.indexing.request import FolderAccess
-from retriever.lexical.properties import is_status, mark_property, tokenize_properties
+from retriever.lexical.sections import SEARCHED_FIELDS, find_reader, is_status, mark_property, tokenize_properties
 from retriever.lexical.tokens import tokenize, tokenize_unit
 from retriever.places.view import View
-from retriever.places.words import SEARCHED_FIELDS, find_reader
 from retriever.query import FollowUp
 from retriever.searching.citations import Anchors
 from retriever.searching.confidence import weigh_reading

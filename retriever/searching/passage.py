@@ -22,7 +22,7 @@ import numpy as np
 from pageindex.node import Node, Span
 from pageindex.text import CELL, as_label, split_sentences
 from pageindex.units import JOINT, MAX_UNIT_CHARS, Unit, UnitKind
-from retriever.lexical.names import list_abbreviated
+from retriever.lexical.sections import list_abbreviated
 from retriever.lexical.tokens import tokenize, tokenize_unit
 from retriever.searching.question_words import QuestionKind, cut_phrases, read_phrases
 from retriever.text import cut

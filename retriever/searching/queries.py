@@ -25,7 +25,7 @@ from retriever.embedding import unread_tokens
 from retriever.embedding.encoder import checked_rows
 from retriever.errors import EncoderError, QuestionError
 from retriever.lexical.correction import CorrectedQuestion, correct
-from retriever.lexical.properties import find_recent_day, mark_property
+from retriever.lexical.sections import find_recent_day, mark_property
 from retriever.places.view import View
 from retriever.query import FILTERS, AskRequest, Correction, Expansion, ExpansionReport, FollowUp, Query, Scope
 from retriever.settings import Profile

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from itertools import compress
 
 from retriever.lexical.bm25 import KeyRanking
-from retriever.lexical.properties import find_days
+from retriever.lexical.sections import find_days
 from retriever.lexical.tokens import tokenize
 from retriever.places.view import View
 from retriever.query import Query

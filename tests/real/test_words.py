@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from retriever.lexical.properties import mark_property
+from retriever.lexical.sections import mark_property
 from retriever.query import AskRequest, Scope
 from retriever.retriever import Retriever
 from tests.shelf import open_pages

@@ -11,7 +11,7 @@ from pageindex.node import Span
 from pageindex.summary import boilerplate
 from pageindex.units import UnitKind
 from retriever.indexing.chunk import chunk_nodes
-from retriever.lexical.names import names_of_nodes
+from retriever.lexical.sections import names_of_nodes
 from tests.fake_encoder import FakeEncoder
 from tests.tables import read_table
 

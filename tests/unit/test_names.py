@@ -1,7 +1,7 @@
 """What a section is called, and which section stands for one without text."""
 
 from pageindex.document import find_holders, parse_document
-from retriever.lexical.names import names_of_nodes, spell_code, spell_name
+from retriever.lexical.sections import names_of_nodes, spell_code, spell_name
 
 
 def test_how_a_file_is_called() -> None:

@@ -18,8 +18,7 @@ from retriever.display import find_highlights, make_editor_link
 from retriever.embedding.encoder import served_prefixes
 from retriever.expansion import find_exact_names, reason_too_short, screen
 from retriever.lexical.languages import detect_language
-from retriever.lexical.names import list_names, spell_name
-from retriever.lexical.properties import find_days, tokenize_properties
+from retriever.lexical.sections import find_days, list_names, spell_name, tokenize_properties
 from retriever.lexical.tokens import tokenize
 from retriever.query import Expansion
 from retriever.searching.citations import find_anchor

@@ -1,0 +1,266 @@
+"""The words of a section that are searched: of its texts, of its front matter, and the names that it is called by.
+
+Front matter gives terms apart from those of texts: `status: draft` gives others than a text that speaks of drafts, so
+that properties are found and texts are ranked as if they had none. A day gives its ISO form, whichever way a note or a
+question writes it.
+
+Two spellings are one name when their words have the same stems: `what is splatting`, `Splatting` and `about_Splatting`,
+`background tasks` and `BackgroundTasks`. A title may be numbered (`3.2 Splatting`); its number is not part of the name.
+In references `fs.access(path[, mode], callback)` is called `fs.access` as well, and `--print "script"` `--print`. `Time
+to Live (TTL)` is called by its words and by its abbreviation.
+"""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import date, timedelta
+from itertools import groupby, takewhile
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING, TypeVar
+
+from retriever.lexical.languages import READ, SINGLED, detect_language, mark_language
+from retriever.lexical.tokens import is_unspaced, remove_accents, stems, tokenize
+from retriever.store import reading
+from retriever.store.database import Connection
+from retriever.types import Progress
+
+if TYPE_CHECKING:
+    from pageindex.document import Document
+
+TEXT_FIELDS = frozenset({"title", "aliases", "tags"})  # which are searched as text
+
+SUCCESSOR_KEYS = ("superseded_by", "superseded-by", "supersededby", "replaced_by", "replaced-by", "successor")
+STATUS_KEYS = ("status", "state", "statut", "estado", "stato")
+FLAGS = ("draft", "deprecated", "obsolete", "archived")  # `draft: true`
+
+# How the months begin, in English and the languages with stop words of their own.
+_MONTHS = (
+    "jan ene gen янв", "feb fev фев", "mar mrt maa mae мар", "apr avr abr апр", "may mai mag mei maj мая май",
+    "jun juin giu июн", "jul juil lug июл", "aug aou ago авг", "sep set сен", "oct okt ott out окт", "nov ноя",
+    "dec dez dic des дек",
+)  # fmt: skip
+MONTHS = {begin: number for number, names in enumerate(_MONTHS, start=1) for begin in names.split()}
+_SIGNS = str.maketrans("年月日년월일", "-- -- ")  # of days in Chinese, Japanese and Korean
+# Of the parts of a day, by their kinds: where the year, the month and the day are.
+_ORDERS = {"ynn": (0, 1, 2), "nny": (2, 1, 0), "nmy": (2, 1, 0), "mny": (2, 0, 1), "my": (1, 0)}
+
+# The words for today and yesterday, by language: in a question they are days.
+RECENT = """
+    english|today|yesterday, german|heute|gestern, french|aujourd'hui|hier, spanish|hoy|ayer, portuguese|hoje|ontem,
+    italian|oggi|ieri, dutch|vandaag|gisteren, swedish|idag|igår, danish|i dag|i går, norwegian|i dag|i går,
+    russian|сегодня|вчера, chinese|今天|昨天, japanese|今日|昨日
+"""
+
+
+def mark_property(term: str) -> str:
+    """Return the index's term for a word of a property; no text gives such a term."""
+    return f"&{term}"
+
+
+def tokenize_properties(fields: Iterable[tuple[str, str]], languages: tuple[str, ...] = ()) -> list[str]:
+    """Return the terms of keys and values, each once, in their order; those that are read as text are left out."""
+    terms: dict[str, None] = {}
+    for key, value in fields:
+        if key not in TEXT_FIELDS:
+            days = find_days(value)
+            terms |= dict.fromkeys([*tokenize(f"{key} {value}", languages), *days, *(day[:7] for day in days)])
+    return list(terms)
+
+
+def is_status(key: str, value: str) -> bool:
+    """Return whether a property says how far its document holds: its values are words of any language."""
+    return key in SUCCESSOR_KEYS or key in STATUS_KEYS or (key in FLAGS and value.casefold() == "true")
+
+
+def find_days(text: str) -> list[str]:
+    """Return the days and months that a text names, as `1987-11-02` and `1987-11`, each once.
+
+    >>> find_days("on 2.11.1987, in March 2024, le 1er mai 1990, journal/2026/05/17")
+    ['1987-11-02', '2024-03', '1990-05-01', '2026-05-17']
+    """
+    if not any(map(str.isdigit, text)):
+        return []
+    words = [word for word in text.lower().translate(_SIGNS).split() if word.count(".") < 3]  # a version has more
+    plain = "".join(sign if sign.isalnum() and not is_unspaced(sign) else " " for sign in " ".join(words))
+    parts = [
+        (part[:4], part[4:6], part[6:]) if len(part) == 8 and part.isdigit() else (part,)  # 20260517
+        for part in plain.split()
+    ]
+    read = [_read_part(part) for own in parts for part in own if part not in ("of", "de", "del")]
+    kinds, place, found = "".join(kind for kind, _ in read), 0, dict[str, None]()
+    while place < len(kinds):
+        form = next((form for form in _ORDERS if kinds.startswith(form, place)), "-")
+        numbers = [read[place + at][1] for at in _ORDERS.get(form, ())]
+        with suppress(ValueError, TypeError):  # the 31st of February, and what is no day
+            day = date(*numbers, *[1][: 3 - len(form)]).isoformat()
+            found[day if len(form) == 3 else day[:7]] = None
+        place += len(form)
+    return list(found)
+
+
+def _read_part(part: str) -> tuple[str, int]:
+    """Return `y` and the number of a year, `m` of a month's name, `n` of another one, as of `3`, `3rd` and `1er`."""
+    digits, plain = "".join(takewhile(str.isdecimal, part)), remove_accents(part)
+    if month := MONTHS.get(plain[:4], MONTHS.get(plain[:3], 0)):
+        return "m", month
+    is_number = len(digits) in (1, 2) and len(part) - len(digits) <= 2
+    return "y" if digits == part and len(part) == 4 else "n" if is_number else "-", int(digits or 0)
+
+
+def find_recent_day(question: str, languages: Sequence[str], today: date) -> tuple[str, str] | None:
+    """Return the word for today or yesterday in a question, in one of its languages, and the day; None without one.
+
+    >>> find_recent_day("Was geschah gestern?", ["german"], date(2026, 5, 18))
+    ('gestern', '2026-05-17')
+    """
+    words = f" {' '.join(question.rstrip('?!. ').split())} ".lower()
+    for name, *recent in (listed.strip().split("|") for listed in RECENT.split(",")):
+        for ago, word in enumerate(recent if name in ("english", *languages) else ()):
+            if (word if name in SINGLED else f" {word} ") in words:
+                return word, (today - timedelta(days=ago)).isoformat()
+    return None
+
+
+# Names.
+
+_NUMBER = re.compile(r"^\s*(?:\d+[.)])+\d*\s+|^\s*\d+(?:\.\d+)+\s+")
+_ARGUMENTS = re.compile(r"(?<=\w)\(.*", re.DOTALL)
+# A flag, what is joined by `.`, `::` or `_`, and a call. Possessive: a long word is gone through once.
+_CODE = re.compile(r"(--?[A-Za-z][\w-]++|(?:\w++(?:\.|::))++\w++|(?>\w*?[^\W_]_\w++)|\w++(?=\(\)))(?:\(\))?")
+_FLAG = re.compile(r"(?:^|,\s*)(--?\w[\w-]*)")
+_TWO_NAMES = re.compile(r"([^()]+?)\s+\(([^()]+)\)")
+LONGEST_NAME = 100  # characters: what is longer is a sentence, and no name
+
+
+def spell_name(text: str) -> str:
+    """Return the name that a text is; empty where it is none: stop words alone, or a whole sentence."""
+    return "".join(stems(text)) if len(text) <= LONGEST_NAME else ""
+
+
+def spell_code(word: str) -> str:
+    """Return the name that a word is letter by letter, as programs have them; empty where it is none.
+
+    It has brackets, which no other name has: prose may be called `get current user`, and `emitter.on` is no `emitter`.
+
+    >>> spell_code("fs.readFile"), spell_code("--print"), spell_code("open()"), spell_code("open")
+    ('fs.readfile()', '--print()', 'open()', '')
+    """
+    found = _CODE.fullmatch(word) if len(word) <= LONGEST_NAME else None
+    return f"{found[1].casefold()}()" if found else ""
+
+
+def drop_arguments(title: str) -> str:
+    """Return `fs.access` of `fs.access(path[, mode], callback)`; `Install (Linux)` as it is."""
+    return _ARGUMENTS.sub("", title)
+
+
+def list_names(title: str) -> set[str]:
+    """Return what a heading is called: as it is written, without its number, and what references are looked up by.
+
+    >>> sorted(list_names('-p, --print "script"'))
+    ['--print', '-p', '-p, --print "script"']
+    """
+    called = drop_arguments(title)
+    names = {title, _NUMBER.sub("", title), *(_FLAG.findall(title) if title.startswith("-") else ())}
+    names |= list_abbreviated(title)
+    if called != title:
+        names |= {called, f"{called}()"}
+    return names
+
+
+def list_abbreviated(name: str) -> set[str]:
+    """Return both names of `Time to Live (TTL)` or `TTL (Time to Live)`; none where neither abbreviates the other.
+
+    >>> sorted(list_abbreviated("Time to Live (TTL)")), list_abbreviated("Install (Linux)")
+    (['TTL', 'Time to Live'], set())
+    """
+    found = _TWO_NAMES.fullmatch(name)
+    if not found:
+        return set()
+    short, full = sorted(found.groups(), key=len)
+    letters = iter(full.casefold())
+    is_short = short.isupper() and full.casefold().startswith(short[0].casefold())
+    return {short, full} if is_short and all(sign in letters for sign in short.casefold()) else set()
+
+
+def names_of_nodes(document: "Document") -> dict[str, set[str]]:
+    """Map node ids to names: the heading; of the file also its file name and aliases."""
+    found = {placed.node.id: list_names(placed.node.title) for placed in document.nodes}
+    found[document.nodes[0].node.id] |= {PurePosixPath(document.path).stem, *document.front_matter.aliases}
+    spells = (spell_name, spell_code)
+    return {node_id: {spell(name) for name in names for spell in spells} - {""} for node_id, names in found.items()}
+
+
+# One reading of texts for the indexes of every place.
+
+SEARCHED_FIELDS = frozenset({"aliases", "tags"})  # of the front matter; titles have every section already
+SECTIONS_AT_ONCE = 100  # are read between two words on the progress
+Stored = TypeVar("Stored", reading.StoredNode, reading.OutlineNode)
+
+
+@dataclass(frozen=True, slots=True)
+class SearchedText:
+    """The texts of a node whose words are searched."""
+
+    text: str
+    language: str
+    """Of its document (`detect_language`)."""
+    properties: Sequence[tuple[str, str]] = ()
+    """Keys and values of the front matter that is searched with it, and its path."""
+
+    @property
+    def written(self) -> str:
+        """All of it, to tell words from typos by."""
+        return "\n".join((self.text, *map(" ".join, self.properties)))
+
+
+def read_texts(connection: Connection, documents: Sequence[int]) -> dict[int, SearchedText]:
+    """Read what is searched of each node that has lines, by its key: title, breadcrumb, summary and own text.
+
+    The front matter is no text: the file's other names, its tags and properties are read with its first node that has
+    text.
+    """
+    fields = reading.fields(connection, documents)
+    texts = {}
+    nodes = (stored for stored in reading.nodes_of_documents(connection, documents) if stored.node.span)
+    for document_key, group in groupby(nodes, key=lambda stored: stored.document_key):
+        document = list(group)
+        language = detect_language(
+            "\n".join(f"{stored.node.title}\n{stored.node.searched_body[:READ]}" for stored in document[:READ])
+        )
+        properties = fields.get(document_key, ())
+        names = [value for key, value in properties if key in SEARCHED_FIELDS]
+        reader = find_reader(document)
+        for stored in document:
+            node = stored.node
+            read = (
+                node.title,
+                *node.breadcrumb,
+                node.summary,
+                node.searched_body,
+                *(names if stored is reader else ()),
+            )
+            own = properties if stored is reader else ()
+            texts[stored.key] = SearchedText("\n".join(read), language, (*own, ("", node.path.rpartition(".")[0])))
+    return texts
+
+
+def find_reader(nodes: Sequence[Stored]) -> Stored:
+    """Return the node of a document that its other names and tags belong to: the first with text, else the first."""
+    return next((node for node in nodes if node.holder_id is None), nodes[0])
+
+
+def tokenize_texts(texts: Mapping[int, SearchedText], progress: Progress) -> dict[int, list[str]]:
+    """Return what BM25 reads of each node; a term that no text gives says its language, unless that is English."""
+    tokens = {}
+    progress.start("words", len(texts), "sections")
+    for done, (key, item) in enumerate(texts.items(), start=1):
+        languages = (item.language,) if item.language else ()
+        tokens[key] = tokenize(item.text, languages)
+        tokens[key] += map(mark_property, tokenize_properties(item.properties, languages))
+        tokens[key] += map(mark_language, languages)
+        if not done % SECTIONS_AT_ONCE:
+            progress.advance("words", done)
+    progress.finish("words")
+    return tokens
