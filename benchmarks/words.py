@@ -18,8 +18,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from pageindex.corpus import list_files, read_document
 from pageindex.document import parse_document
-from retriever.lexical.correction import correct
-from retriever.lexical.spelling import Spellings, build_spellings
+from retriever.lexical.spelling import Spellings, build_spellings, correct
 from retriever.lexical.tokens import remove_accents
 
 DATA = Path(__file__).parents[1] / "tests" / "data"

@@ -13,7 +13,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from wordfreq import top_n_list, zipf_frequency  # type: ignore[import-not-found]  # installed for this alone
 
-from retriever.lexical.correction import COMMON, LISTED
+from retriever.lexical.spelling import COMMON, LISTED
 from retriever.lexical.tokens import remove_accents
 
 MOST_FREQUENT = 26_000

@@ -9,8 +9,8 @@ from functools import partial
 from itertools import compress, takewhile
 from pathlib import PurePosixPath
 
-from retriever.lexical.correction import SHORTEST_PREFIX
 from retriever.lexical.sections import spell_code, spell_name
+from retriever.lexical.spelling import SHORTEST_PREFIX
 from retriever.lexical.tokens import remove_accents, tokenize
 from retriever.places.view import View
 from retriever.searching.question_words import PUNCTUATION, cut_words, drop_verbs, read_form

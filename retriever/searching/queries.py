@@ -24,8 +24,8 @@ import numpy as np
 from retriever.embedding import unread_tokens
 from retriever.embedding.encoder import checked_rows
 from retriever.errors import EncoderError, QuestionError
-from retriever.lexical.correction import CorrectedQuestion, correct
 from retriever.lexical.sections import find_recent_day, mark_property
+from retriever.lexical.spelling import CorrectedQuestion, correct
 from retriever.places.view import View
 from retriever.query import FILTERS, AskRequest, Correction, Expansion, ExpansionReport, FollowUp, Query, Scope
 from retriever.settings import Profile

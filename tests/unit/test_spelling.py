@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from retriever.lexical.correction import correct
-from retriever.lexical.spelling import Spellings, build_spellings
+from retriever.lexical.spelling import Spellings, build_spellings, correct
 from retriever.lexical.tokens import remove_accents
 from tests.tables import read_table
 
