@@ -78,8 +78,8 @@ class Server:
     @contextlib.contextmanager
     def new_index(self) -> Iterator[str]:
         """The address of a database of its own, with the tables of an index."""
+        from retriever.postgres.command import make_tables
         from retriever.postgres.connection import read_url
-        from retriever.postgres.tables import make_tables
 
         with self.new_database() as address:
             make_tables(read_url(address))

@@ -3,8 +3,8 @@
 __init__.py    the store
 connection.py  addresses, statements that are written for SQLite in PostgreSQL's words, sessions, errors
 state.py       one state, as searches see it: BM25 and spellings, where a folder has the files of a snapshot
-tables.py      what the owner does: make the tables (tables.sql, hnsw.sql, citus.sql), and grant rights
-command.py     `postgres init|grant|worker`; workers embed what others have indexed, beside one another
+command.py     `postgres init|grant|worker`: the owner makes the tables (tables.sql, hnsw.sql, citus.sql) and grants
+               rights; workers embed what others have indexed, beside one another
 """
 
 from collections.abc import Iterator

@@ -11,8 +11,8 @@ import pytest
 
 from retriever.api import index_folders, open_retriever
 from retriever.errors import IndexVersionError, StorageError
+from retriever.postgres.command import grant_folders, make_tables
 from retriever.postgres.connection import read_url
-from retriever.postgres.tables import grant_folders, make_tables
 from tests.postgres import Server, execute
 from tests.program import LARDER, Cli
 from tests.real.served import faces_of

@@ -12,8 +12,8 @@ import psycopg  # noqa: TID253  # these tests are of it
 import pytest
 
 from retriever.api import index_folders
+from retriever.postgres.command import make_tables
 from retriever.postgres.connection import read_url
-from retriever.postgres.tables import make_tables
 from tests.postgres import Server, execute
 from tests.program import wait_for
 from tests.real.served import PAGES, Served, served
