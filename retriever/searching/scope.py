@@ -21,8 +21,7 @@ from retriever.indexing.request import locate_path
 from retriever.lexical.postings import IntArray
 from retriever.lexical.sections import find_days
 from retriever.lexical.tokens import is_unspaced, tokenize
-from retriever.places.choices import Fields, ScopedDocument, list_document_folders, list_values, parse_day
-from retriever.places.view import Part, View
+from retriever.places.view import Fields, Part, ScopedDocument, View, list_document_folders, list_values, parse_day
 from retriever.query import Scope
 from retriever.store import reading
 from retriever.store.database import Connection

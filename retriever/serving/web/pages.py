@@ -36,8 +36,7 @@ from retriever.indexing.request import FolderAccess
 from retriever.lexical.tokens import tokenize
 from retriever.looking.browse import Excerpt, find_relations, read_excerpt
 from retriever.looking.status import read_overview
-from retriever.places.choices import Choices
-from retriever.places.view import View
+from retriever.places.view import Choices, View
 from retriever.retriever import Retriever
 from retriever.searching.citations import Anchors
 from retriever.serving.pool import Arguments, ServedIndex

@@ -12,8 +12,7 @@ from starlette.requests import Request
 from pageindex.node import MAX_SHOWN_TITLE, DocumentTree, Node, NodeKind, folder_id
 from retriever.display import make_editor_link
 from retriever.looking.browse import load_tree
-from retriever.places.choices import Choices, list_choices
-from retriever.places.view import View
+from retriever.places.view import Choices, View, list_choices
 from retriever.query import FILTERS, AskRequest, Scope
 from retriever.searching.follow_up import MAX_SAID_CHARS, MAX_TURNS
 from retriever.serving.pool import Arguments, Model, read_arguments
