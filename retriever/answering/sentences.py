@@ -15,19 +15,18 @@ from difflib import SequenceMatcher
 from functools import cache, cached_property
 from itertools import combinations, pairwise
 from pathlib import Path
-from statistics import fmean, pstdev
 
 import yaml
 
 from pageindex.blocks import BlockKind, read_blocks
 from pageindex.node import Span
-from pageindex.text import as_label, find_sentences, split_sentences
+from pageindex.text import find_sentences, split_sentences
 from pageindex.units import show_block
 from retriever.answering.context import Piece
 from retriever.embedding import bundled_encoder
 from retriever.expansion import QUESTION_MARKS
 from retriever.lexical.tokens import is_unspaced, tokenize
-from retriever.places.background import UNRELATED_QUESTIONS
+from retriever.searching.confidence import READS_NOTHING, weigh_reading
 from retriever.searching.question_words import QuestionKind, read_kind
 from retriever.settings import EncoderSettings
 from retriever.types import CitedSentence, DroppedSentence, Hit
@@ -36,8 +35,6 @@ MAX_CHARS = 400  # of a sentence
 LEAST_QUOTED = 3  # words: any text holds shorter ones; of a script without spaces, as many characters
 MAX_EXTRACTED = 3
 LEAST_SCORE = 0.85  # of the best hit's score: 2.0 sentences an answer in place of 2.9, and hardly a right one fewer
-# Standard deviations: 94 % of the sentences that answer 213 questions are nearer, and 23 % of those on other topics.
-NEAR_TOPIC = 1.0
 REPEATED = 0.7  # of the terms of the shorter one of two sentences
 
 _SIGNS = "_./\\:@#="  # inside of a name
@@ -88,8 +85,8 @@ def check_sentence(
             return DroppedSentence(text, f"the name {lost[0]} does not stand in {where}")
         if conflict := find_conflict(part, sentence, before, languages):
             return DroppedSentence(text, f"{where} does not say so: {conflict}")
-    if question and not languages and not is_about(f"{as_label(block.titles[-1])}{text}", question):
-        return DroppedSentence(text, "it is about something else than the question")
+    if question and not languages and not reads_as_answer(text, block.titles, question):
+        return DroppedSentence(text, "it does not answer the question")
     return CitedSentence(text, block.text[place[0] : place[1]], **block.place | {"span": span})
 
 
@@ -142,15 +139,12 @@ def is_code(text: str, place: int) -> bool:
     return any(block.first <= line <= block.last for block in codes)
 
 
-def is_about(text: str, question: str) -> bool:
-    """Return whether an English text is nearer to a question than to most on other topics.
+def reads_as_answer(text: str, titles: Sequence[str], question: str) -> bool:
+    """Return whether an English sentence answers a question, as the reader judges lines for the verdict."""
+    from retriever.embedding.onnx import open_reader
 
-    By words it is not told: half of the questions in other words than the documents' share none with what answers them.
-    """
-    encoder = bundled_encoder(EncoderSettings())
-    topics = encoder.encode_queries([question, *UNRELATED_QUESTIONS])
-    asked, *others = (topics @ encoder.encode_documents([text])[0]).tolist()
-    return bool(asked > fmean(others) + NEAR_TOPIC * pstdev(others))
+    (reading,) = open_reader(bundled_encoder(EncoderSettings())).read(question, [(titles, text)])
+    return weigh_reading(reading) >= READS_NOTHING
 
 
 def _list_words(text: str) -> Iterator[tuple[str, int, int]]:
