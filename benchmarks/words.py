@@ -18,7 +18,8 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from pageindex.corpus import list_files, read_document
 from pageindex.document import parse_document
-from retriever.lexical.spelling import Spellings, build_spellings, correct
+from retriever.lexical.postings import build_postings
+from retriever.lexical.spelling import Spellings, correct, list_words
 from retriever.lexical.tokens import remove_accents
 
 DATA = Path(__file__).parents[1] / "tests" / "data"
@@ -47,7 +48,7 @@ def measure(name: str, folder: Path, documents: tuple[str, ...], sets: Mapping[s
     nodes = [placed.node for document in parsed for placed in document.nodes]
     texts = {key: f"{node.title}\n{node.body}" for key, node in enumerate(nodes)}
     with TemporaryDirectory() as place:
-        build_spellings(Path(place) / "words", texts)
+        build_postings(Path(place) / "words", list_words(texts))
         spellings = Spellings.open(Path(place) / "words")
         changed = [count_changed(words, spellings, documents) for words in sets["words"].values()]
         pairs = [pair for typos in sets["typos"].values() for pair in typos]

@@ -55,7 +55,7 @@ def _changed(shelf: Shelf) -> None:
 
 def _without_snapshot(shelf: Shelf) -> None:
     shelf.update()
-    (shelf.snapshot / "lexical" / "weights.npy").unlink()
+    (shelf.snapshot / "lexical" / "counts.npy").unlink()
 
 
 def _damaged(shelf: Shelf) -> None:

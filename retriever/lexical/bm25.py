@@ -1,9 +1,9 @@
 """BM25 over nodes: the scores of BM25+, kept as columns and mapped into memory.
 
-A node is scored by a sum over the question's tokens, and what a token adds depends on the node alone. So each posting
-carries that number (`weights.npy`), and a question costs as much as its words are common: 0.04 ms instead of 131 ms of
-rank_bm25 at 100,000 nodes. A test holds the numbers to those of `rank_bm25.BM25Plus`; its delta is 0 here: it is added
-to all nodes, and so changes no order. They are never negative, so that a word counts in a folder of two notes as well.
+A node is scored by a sum over the question's tokens, and what a token adds depends on the node and its length alone. So
+a question costs as much as its words are common: 2 ms instead of rank_bm25's 131 ms at 100,000 nodes. A test holds the
+numbers to those of `rank_bm25.BM25Plus`; its delta is 0 here: it is added to all nodes, and so changes no order. They
+are never negative, so that a word counts in a folder of two notes as well.
 """
 
 from abc import ABC, abstractmethod
@@ -20,19 +20,13 @@ import numpy as np
 import numpy.typing as npt
 
 from retriever.lexical.languages import LANGUAGES, detect_question, mark_language
-from retriever.lexical.postings import (
-    IntArray,
-    Postings,
-    load_column,
-    load_postings,
-    merge_postings,
-    save_column,
-    save_postings,
-)
+from retriever.lexical.postings import IntArray, Postings, load_postings
 from retriever.lexical.sections import mark_property
 
 FloatArray = npt.NDArray[np.float64]
 
+K1, B = 1.5, 0.75  # as in BM25Plus
+MOST_TERMS = 256  # whose weights are kept: 400 KB for a word of 50,000 nodes
 SHARE_APART = 0.25  # of the nodes in other languages, from which a question may be in one that no word of it says
 
 
@@ -65,9 +59,10 @@ TokenPostings: TypeAlias = tuple[PostingList, PostingList]
 class Bm25(ABC):
     """BM25 over posting lists, wherever they are kept: read-only."""
 
-    def __init__(self, nodes: int, languages: Iterable[str]) -> None:
-        """Take the number of nodes, by which a word is rare or not, and the languages that documents are in."""
+    def __init__(self, nodes: int, length: int, languages: Iterable[str]) -> None:
+        """Take the number of nodes and of all their tokens, and the languages that documents are in."""
         self._nodes = nodes
+        self._mean_length = length / max(1, nodes)
         self.languages = tuple(languages)
         """Of `LANGUAGES`: a text is compared with a question in all of them."""
         self._allowed: IntArray | None = None  # keys, ascending
@@ -162,6 +157,17 @@ class Bm25(ABC):
         frequency = max(1, documents)
         return QuestionTerm(documents, log1p((max(1, self._nodes) - frequency + 0.5) / (frequency + 0.5)))
 
+    def _weigh(self, counts: npt.NDArray[np.integer], lengths: npt.NDArray[np.integer]) -> FloatArray:
+        """Return what a term adds to the score of each node that holds it, as often as `counts` says.
+
+        Operation by operation as rank_bm25 computes it.
+        """
+        if not len(counts):
+            return np.empty(0)
+        idf = log((self._nodes + 1) / len(counts))
+        weights: FloatArray = idf * (counts * (K1 + 1) / (counts + K1 * (1 - B + B * lengths / self._mean_length)))
+        return weights
+
 
 def _are_in(wanted: npt.NDArray[np.integer], ascending: npt.NDArray[np.integer]) -> npt.NDArray[np.bool_]:
     """Return whether each value is in an ascending array."""
@@ -171,18 +177,19 @@ def _are_in(wanted: npt.NDArray[np.integer], ascending: npt.NDArray[np.integer])
 class LexicalIndex(Bm25):
     """The open index of a snapshot, mapped into memory; safe to share between threads."""
 
-    def __init__(self, postings: Postings, weights: FloatArray) -> None:
+    def __init__(self, postings: Postings) -> None:
         marked = (name for name in LANGUAGES if postings.find(mark_language(name)) is not None)
-        super().__init__(len(postings.keys), marked)
+        super().__init__(len(postings.keys), int(postings.lengths.sum()), marked)
         self._postings = postings
-        self._weights = weights
         self._starts = postings.starts.data  # a view gives plain Python numbers, four times faster than an array
-        self._read_term = lru_cache(4096)(self._find_postings)  # one question asks ten times for each of its words
+        self._read_term = lru_cache(MOST_TERMS)(
+            self._find_postings
+        )  # one question asks ten times for each of its words
 
     @classmethod
     def open(cls, folder: Path) -> Self:
         """Map the index into memory, 1 ms whatever its size; SnapshotError if it cannot be read."""
-        return cls(load_postings(folder), load_column(folder, "weights", np.float64))
+        return cls(load_postings(folder))
 
     def __len__(self) -> int:
         return len(self._postings.keys)
@@ -194,47 +201,5 @@ class LexicalIndex(Bm25):
     def _find_postings(self, term: str) -> PostingList:
         number = self._postings.find(term)
         column = slice(0, 0) if number is None else slice(self._starts[number], self._starts[number + 1])
-        return PostingList(self._postings.rows[column], self._weights[column])
-
-
-def build_lexical(
-    folder: Path, tokens: Mapping[int, Sequence[str]], older: Path | None = None, removed: Collection[int] = ()
-) -> None:
-    """Make an index in a folder that does not exist yet; out of an older one the same, byte for byte, as from scratch.
-
-    Args:
-        folder: of the new index.
-        tokens: of each node, by its key: of all nodes, or of those that the older index lacks.
-        older: the folder of an index whose other nodes stay.
-        removed: keys of its nodes that go; a changed node is in `tokens` as well.
-
-    Raises:
-        SnapshotError: the older index cannot be read.
-        StorageError: the new one cannot be written.
-    """
-    postings = merge_postings(older, removed, tokens)
-    save_postings(postings, folder)
-    save_column(folder, "weights", compute_weights(postings))
-
-
-def compute_weights(postings: Postings) -> FloatArray:
-    """Return (p,) float64: what each posting adds to the score for one occurrence in the question."""
-    nodes, sizes = len(postings.keys), np.diff(postings.starts)
-    rarities = map(log, ((nodes + 1) / sizes).tolist())  # numpy's may differ from a database's in the last bit
-    idf = np.repeat(np.fromiter(rarities, np.float64, len(sizes)), sizes)
-    mean_length = postings.lengths.sum() / max(1, nodes)
-    return weigh_postings(idf, postings.counts, postings.lengths[postings.rows], mean_length)
-
-
-K1, B = 1.5, 0.75  # as in BM25Plus
-
-
-def weigh_postings(
-    idf: FloatArray | float,
-    counts: npt.NDArray[np.integer],
-    lengths: npt.NDArray[np.integer],
-    mean_length: float,
-) -> FloatArray:
-    """Return (p,) float64: what each posting adds, operation by operation as `get_scores` computes it."""
-    weights: FloatArray = idf * (counts * (K1 + 1) / (counts + K1 * (1 - B + B * lengths / mean_length)))
-    return weights
+        rows = self._postings.rows[column]
+        return PostingList(rows, self._weigh(self._postings.counts[column], self._postings.lengths[rows]))

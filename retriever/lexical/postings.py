@@ -10,7 +10,6 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, fields
 from itertools import chain, pairwise
 from pathlib import Path
-from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -125,38 +124,38 @@ def _assemble(
     )
 
 
-def save_postings(postings: Postings, folder: Path) -> None:
-    """Write the arrays into a folder that does not exist yet."""
+def build_postings(
+    folder: Path, tokens: Mapping[int, Sequence[str]], older: Path | None = None, removed: Collection[int] = ()
+) -> None:
+    """Write postings into a folder that does not exist yet; out of older ones the same, byte for byte, as from scratch.
+
+    Args:
+        folder: of the new postings.
+        tokens: of each node, by its key: of all nodes, or of those that the older postings lack.
+        older: the folder of postings whose other nodes stay.
+        removed: keys of its nodes that go; a changed node is in `tokens` as well.
+
+    Raises:
+        SnapshotError: the older postings cannot be read.
+        StorageError: the new ones cannot be written.
+    """
+    postings = merge_postings(older, removed, tokens)
     with writing_to(folder):
         folder.mkdir(parents=True)
-    for field in fields(Postings):
-        save_column(folder, field.name, getattr(postings, field.name))
+        for field in fields(Postings):
+            np.save(folder / f"{field.name}.npy", getattr(postings, field.name), allow_pickle=False)
 
 
 def load_postings(folder: Path) -> Postings:
-    """Map the arrays into memory; SnapshotError if one cannot be read."""
-    columns = {
-        field.name: load_column(folder, field.name, _DTYPES.get(field.name, np.int64)) for field in fields(Postings)
-    }
-    return Postings(**columns)  # type: ignore[arg-type]  # each is of the type that it was asked for
-
-
-# Arrays of one dimension in files of a snapshot, mapped into memory by a search.
-
-Number = TypeVar("Number", bound=np.generic)
-
-
-def save_column(folder: Path, name: str, values: npt.NDArray[np.generic]) -> None:
-    with writing_to(folder):
-        np.save(folder / f"{name}.npy", values, allow_pickle=False)
-
-
-def load_column(folder: Path, name: str, dtype: type[Number]) -> npt.NDArray[Number]:
-    """Map `name`.npy into memory: nothing is read before it is used. SnapshotError if it cannot be read."""
-    path = folder / f"{name}.npy"
-    try:
-        os.close(open_regular(path))  # numpy would wait for a pipe, and follow a link
-        # A plain array over the map: slicing numpy's own class for maps is ten times slower.
-        return np.asarray(np.load(path, mmap_mode="r", allow_pickle=False), dtype)
-    except (OSError, EOFError, ValueError) as error:
-        raise SnapshotError(f"{path}: cannot be read ({error}); index the documents again") from error
+    """Map the arrays into memory: nothing is read before it is used. SnapshotError if one cannot be read."""
+    columns = {}
+    for field in fields(Postings):
+        path = folder / f"{field.name}.npy"
+        try:
+            os.close(open_regular(path))  # numpy would wait for a pipe, and follow a link
+            # A plain array over the map: slicing numpy's own class for maps is ten times slower.
+            mapped = np.load(path, mmap_mode="r", allow_pickle=False)
+            columns[field.name] = np.asarray(mapped, _DTYPES.get(field.name, np.int64))
+        except (OSError, EOFError, ValueError) as error:
+            raise SnapshotError(f"{path}: cannot be read ({error}); index the documents again") from error
+    return Postings(**columns)

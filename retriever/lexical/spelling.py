@@ -12,7 +12,7 @@ from wordfreq; common/LICENSE has the terms of that data.
 """
 
 import gzip
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import takewhile
@@ -24,7 +24,7 @@ import numpy as np
 
 from retriever.embedding import is_english_word
 from retriever.lexical.languages import detect_question
-from retriever.lexical.postings import Postings, load_postings, merge_postings, save_postings
+from retriever.lexical.postings import Postings, load_postings
 from retriever.lexical.tokens import plain_words, remove_accents, stem_word, tokenize
 from retriever.query import Correction
 
@@ -124,13 +124,6 @@ class Spellings:
 def may_be_typo(word: str) -> bool:
     """Return whether a word, in lower case and without accents, is one that typos are looked for in."""
     return SHORTEST <= len(word) <= LONGEST and word.isascii() and word.isalpha()
-
-
-def build_spellings(
-    folder: Path, texts: Mapping[int, str], older: Path | None = None, removed: Collection[int] = ()
-) -> None:
-    """Make the vocabulary of texts, by node key, in a new folder; out of an older one as `build_lexical` does."""
-    save_postings(merge_postings(older, removed, list_words(texts)), folder)
 
 
 def typo_cost(wrote: str, meant: str) -> float:

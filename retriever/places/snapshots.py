@@ -24,9 +24,10 @@ import numpy as np
 
 from retriever.embedding.vectors import ExactIndex, VectorIndex, write_vectors
 from retriever.errors import SnapshotError
-from retriever.lexical.bm25 import LexicalIndex, build_lexical
+from retriever.lexical.bm25 import LexicalIndex
+from retriever.lexical.postings import build_postings
 from retriever.lexical.sections import read_texts, tokenize_texts
-from retriever.lexical.spelling import Spellings, build_spellings
+from retriever.lexical.spelling import Spellings, list_words
 from retriever.places import NO_PROGRESS, Derived, Difference
 from retriever.places.view import View
 from retriever.settings import APPROXIMATE, VectorChoice
@@ -89,12 +90,12 @@ class DerivedFiles(Derived):
             difference = Difference((), list(reading.prefixes(connection)))
         texts = read_texts(connection, difference.documents)
         progress.start("spellings", 1, "steps")
-        written = {key: item.written for key, item in texts.items()}
-        build_spellings(folder / "spellings", written, older and older / "spellings", difference.removed)
+        words = list_words({key: item.written for key, item in texts.items()})
+        build_postings(folder / "spellings", words, older and older / "spellings", difference.removed)
         progress.finish("spellings")
         tokens = tokenize_texts(texts, progress)
-        del texts, written  # as large as the documents, and what is made of the tokens is larger
-        build_lexical(folder / "lexical", tokens, older and older / "lexical", difference.removed)
+        del texts, words  # as large as the documents, and what is made of the tokens is larger
+        build_postings(folder / "lexical", tokens, older and older / "lexical", difference.removed)
         settle(folder)
         writing.set_meta(connection, "snapshot", name)
         return name

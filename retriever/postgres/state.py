@@ -8,12 +8,11 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from functools import cached_property
 from itertools import chain
-from math import log
 
 import numpy as np
 
 from retriever.errors import SnapshotError
-from retriever.lexical.bm25 import Bm25, FloatArray, PostingList, TokenPostings, weigh_postings
+from retriever.lexical.bm25 import Bm25, FloatArray, PostingList, TokenPostings
 from retriever.lexical.languages import LANGUAGES, mark_language
 from retriever.lexical.postings import IntArray
 from retriever.lexical.sections import mark_property, read_texts, tokenize_texts
@@ -47,8 +46,8 @@ class TableLexical(Bm25):
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
         marks = {name: mark_language(name).encode() for name in LANGUAGES}
-        sections, self._length, marked = connection.execute(READ_SIZE, (list(marks.values()),)).fetchone()
-        super().__init__(sections, (name for name, mark in marks.items() if mark in marked))
+        sections, length, marked = connection.execute(READ_SIZE, (list(marks.values()),)).fetchone()
+        super().__init__(sections, length, (name for name, mark in marks.items() if mark in marked))
         self._known: dict[str, tuple[IntArray, FloatArray]] = {}
 
     def _read(self, tokens: Iterable[str]) -> tuple[IntArray, dict[str, TokenPostings]]:
@@ -60,19 +59,13 @@ class TableLexical(Bm25):
         missing = [term for term in terms if term not in self._known]
         if missing:
             blocks = dict(self._connection.execute(READ_POSTINGS, ([term.encode() for term in missing],)))
-            self._known |= {term: self._weigh(blocks.get(term.encode(), b"")) for term in missing}
+            for term in missing:
+                found = np.frombuffer(blocks.get(term.encode(), b""), POSTING)
+                self._known[term] = found["key"], self._weigh(found["count"], found["length"])
         keys = np.unique(np.concatenate([self._known[term][0] for term in terms] or [np.empty(0, np.int64)]))
         rows = {term: np.searchsorted(keys, self._known[term][0]) for term in terms}
         lists = {term: PostingList(rows[term], self._known[term][1]) for term in terms}
         return keys, {token: (lists[word], lists[as_property]) for token, (word, as_property) in forms.items()}
-
-    def _weigh(self, block: bytes) -> tuple[IntArray, FloatArray]:
-        """Return the sections that hold a term, and what it adds to the score of each."""
-        found = np.frombuffer(block, POSTING)
-        if not len(found):
-            return np.empty(0, np.int64), np.empty(0)
-        idf = log((self._nodes + 1) / len(found))  # as in `compute_weights`
-        return found["key"], weigh_postings(idf, found["count"], found["length"], self._length / self._nodes)
 
 
 class TableSpellings(Spellings):

@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rank_bm25 import BM25Plus  # the definition that the scores are held to
 
-from retriever.lexical.bm25 import LexicalIndex, build_lexical
+from retriever.lexical.bm25 import LexicalIndex
+from retriever.lexical.postings import build_postings
 
 WORDS = ["a", "b", "c", "d", "é", "字", "a.b", ""]
 on_disk = settings(deadline=None, max_examples=60)  # each example writes files, and the disk may be busy
@@ -21,7 +22,7 @@ question_strategy = st.lists(st.sampled_from([*WORDS, "unknown"]), max_size=8)
 
 
 def built(folder: Path, documents: Documents) -> LexicalIndex:
-    build_lexical(folder, documents)
+    build_postings(folder, documents)
     return LexicalIndex.open(folder)
 
 
@@ -53,9 +54,9 @@ def test_a_patched_index_is_the_one_built_from_scratch(
     after = {key: tokens for key, tokens in before.items() if key not in removed} | dict(added)
     with TemporaryDirectory() as place:
         folder = Path(place)
-        build_lexical(folder / "before", before)
-        build_lexical(folder / "patched", added, folder / "before", removed)
-        build_lexical(folder / "fresh", after)
+        build_postings(folder / "before", before)
+        build_postings(folder / "patched", added, folder / "before", removed)
+        build_postings(folder / "fresh", after)
         assert contents(folder / "patched") == contents(folder / "fresh")
 
 

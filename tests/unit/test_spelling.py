@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from retriever.lexical.spelling import Spellings, build_spellings, correct
+from retriever.lexical.postings import build_postings
+from retriever.lexical.spelling import Spellings, correct, list_words
 from retriever.lexical.tokens import remove_accents
 from tests.tables import read_table
 
@@ -26,7 +27,7 @@ def spellings(tmp_path: Path) -> Spellings:
 
 
 def opened(folder: Path, texts: Mapping[int, str]) -> Spellings:
-    build_spellings(folder, texts)
+    build_postings(folder, list_words(texts))
     return Spellings.open(folder)
 
 
@@ -98,10 +99,10 @@ def test_a_patched_vocabulary_is_that_of_all_texts(
 ) -> None:
     folder = tmp_path_factory.mktemp("spellings")
     words = {key: text.replace(" ", "aaaa ") for key, text in texts.items()}
-    build_spellings(folder / "old", words)
+    build_postings(folder / "old", list_words(words))
     kept = {key: text for key, text in words.items() if key not in gone}
-    build_spellings(folder / "new", {9: "cccc dddd"}, folder / "old", gone & words.keys())
-    build_spellings(folder / "whole", kept | {9: "cccc dddd"})
+    build_postings(folder / "new", list_words({9: "cccc dddd"}), folder / "old", gone & words.keys())
+    build_postings(folder / "whole", list_words(kept | {9: "cccc dddd"}))
     assert read_all(folder / "new") == read_all(folder / "whole")
 
 
