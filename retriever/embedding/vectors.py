@@ -9,22 +9,24 @@ by one writer, then only read:
 Neither the current folder nor the environment configures it, and it opens no folder that is not whole.
 """
 
+import json
 import math
 import os
 import sqlite3
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, chdir, closing, contextmanager
 from copy import copy
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Self, TypeAlias
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 import numpy.typing as npt
 
+from pageindex.corpus import read_file
 from retriever.errors import RetrieverError, SnapshotError, StorageError
-from retriever.store.files import Manifest, settle, writing_to
+from retriever.store.files import settle, writing_to
 from retriever.types import FloatMatrix, WholeMatrix
 
 if TYPE_CHECKING:
@@ -88,11 +90,9 @@ def _lengths(matrix: FloatMatrix) -> npt.NDArray[np.float32]:
 
 # In ChromaDB.
 
-LoadVectors: TypeAlias = Callable[[Sequence[int]], tuple[Sequence[int], Sequence[str], FloatMatrix]]
-"""Keys of chunks to the same keys, the node of each, and (n, d) vectors, a batch at a time: all of them would be a
-gigabyte at 650,000 chunks."""
-
 DATABASE_NAME = "chroma.sqlite3"
+MANIFEST_NAME = "manifest.json"
+MAX_MANIFEST_BYTES = 1_000_000  # some 20 files, a name and a number each
 FULLEST_BATCH = 5_000  # vectors: ChromaDB takes 5,461 at once, and smaller batches take longer for each
 
 _CONFIGURATION: "CreateCollectionConfiguration" = {
@@ -179,18 +179,17 @@ class VectorIndex:
             SnapshotError: it is damaged, read-only, or of another encoder.
         """
         self._folder = folder
-        self._manifest = manifest = Manifest.read(folder)
-        manifest.check(folder)  # ChromaDB would take a missing file for no vectors
+        self._count = read_manifest(folder)
         if any(path.exists() and not os.access(path, os.W_OK) for path in (folder, folder / DATABASE_NAME)):
             raise SnapshotError(f"{folder} is read-only, and ChromaDB writes to what it opens")
         with ExitStack() as stack, chroma_errors(folder):
             client = stack.enter_context(open_client(folder))
             self._collection = client.get_collection(fingerprint, embedding_function=None)
-            check_count(self._collection, manifest, folder)
+            check_count(self._collection, self._count, folder)
             self._opened = stack.pop_all()
 
     def __len__(self) -> int:
-        return self._manifest.count
+        return self._count
 
     def search(self, query: FloatMatrix, limit: int) -> list[int]:
         """Do as `ExactIndex.search`; at 100,000 vectors of real text it misses about one in a thousand.
@@ -213,39 +212,57 @@ class VectorIndex:
         self._opened.close()
 
 
-def check_count(collection: "Collection", manifest: Manifest, folder: Path) -> None:
+def check_count(collection: "Collection", wanted: int, folder: Path) -> None:
     """Check the number of vectors, which loads them."""
-    if (count := collection.count()) != manifest.count:
-        raise SnapshotError(f"{folder}: {count} vectors instead of {manifest.count}; index the documents again")
+    if (count := collection.count()) != wanted:
+        raise SnapshotError(f"{folder}: {count} vectors instead of {wanted}; index the documents again")
 
 
-def write_vectors(folder: Path, fingerprint: str, keys: Sequence[int], load: LoadVectors) -> None:
-    """Make a folder of the vectors of these chunks: 0.35 ms a vector.
+def read_manifest(folder: Path) -> int:
+    """Return how many vectors a folder has; SnapshotError where a file is missing or cut, or it was not finished.
+
+    ChromaDB would take such a file for fewer vectors.
+    """
+    try:
+        manifest = json.loads(read_file(folder / MANIFEST_NAME, MAX_MANIFEST_BYTES))
+        if not manifest["files"].items() <= list_sizes(folder).items():
+            raise ValueError("a file is missing or cut")
+        return int(manifest["count"])
+    except (OSError, ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
+        raise SnapshotError(f"{folder}: not a whole folder ({error}); index the documents again") from error
+
+
+def list_sizes(folder: Path) -> dict[str, int]:
+    """Return the sizes of the vector files in a folder, by their paths in it."""
+    return {path.relative_to(folder).as_posix(): path.stat().st_size for path in sorted(folder.glob("*/*"))}
+
+
+def write_vectors(folder: Path, fingerprint: str, keys: Sequence[int], matrix: "FloatMatrix | WholeMatrix") -> None:
+    """Make a folder of vectors: 0.35 ms a vector.
 
     Args:
         folder: it is not there yet; one that an error leaves opens as nothing.
         fingerprint: of the encoder.
-        keys: of all the chunks; each stands for one vector for ever.
-        load: gives the vectors of some of them.
+        keys: of the chunks that they stand for.
+        matrix: (n, d), of any length.
 
     Raises:
         StorageError: it cannot be written.
     """
-    manifest = Manifest(len(keys))
     with writing_to(folder):
         folder.mkdir(mode=0o700, parents=True)
     with chroma_errors(folder, writing=True):
         with open_client(folder) as client:
             collection = client.create_collection(fingerprint, configuration=_CONFIGURATION, embedding_function=None)
             for first in range(0, len(keys), FULLEST_BATCH):
-                wanted = keys[first : first + FULLEST_BATCH]
-                found, _, matrix = load(wanted)
-                if len(found) != len(wanted):
-                    raise SnapshotError(f"{len(found)} vectors instead of {len(wanted)}")
-                collection.add(ids=[str(key) for key in found], embeddings=matrix)
-            check_count(collection, manifest, folder)  # what is logged goes to the vector files now, not in a reader
+                batch = slice(first, first + FULLEST_BATCH)
+                rows = matrix[batch].astype(np.float32)
+                collection.add(ids=[str(key) for key in keys[batch]], embeddings=rows)
+            check_count(collection, len(keys), folder)  # what is logged goes to the vector files now, not in a reader
         # The log is empty now, and six sevenths of the file's pages are free: it had held each vector once more.
         with closing(sqlite3.connect(folder / DATABASE_NAME)) as database:
             database.execute("VACUUM")
-    manifest.write(folder)
+    with writing_to(folder):
+        manifest = json.dumps({"count": len(keys), "files": list_sizes(folder)})
+        (folder / MANIFEST_NAME).write_text(manifest, encoding="utf-8")
     settle(folder)

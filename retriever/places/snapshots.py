@@ -15,7 +15,7 @@ import os
 import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 from secrets import token_hex
 from tempfile import TemporaryDirectory
@@ -108,8 +108,7 @@ class DerivedFiles(Derived):
             return
         if not place.is_dir() or (place / CHROMA).exists():
             return
-        keys = text_vectors.distinct_keys(connection, state.fingerprint)
-        load = partial(text_vectors.chunk_vectors, connection, state.fingerprint)
+        keys, matrix = text_vectors.distinct_vectors(connection, state.fingerprint)
         progress.start("ordering", len(keys), "vectors")
         with (
             writing_to(place),
@@ -117,7 +116,7 @@ class DerivedFiles(Derived):
             TemporaryDirectory(prefix=f"{CHROMA}.draft-", dir=place, ignore_cleanup_errors=True) as name,
         ):
             draft = Path(name, CHROMA)
-            write_vectors(draft, state.fingerprint, keys, load)
+            write_vectors(draft, state.fingerprint, keys, matrix)
             draft.rename(place / CHROMA)
             sync(place)
         progress.finish("ordering")

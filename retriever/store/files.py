@@ -6,7 +6,6 @@ another name, or holds something of another name stays where it is. Locks die wi
 """
 
 import errno
-import json
 import os
 import shutil
 import stat
@@ -14,15 +13,14 @@ import tempfile
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, field
 from io import FileIO
 from pathlib import Path
 from typing import Self
 
 from platformdirs import user_cache_path
 
-from pageindex.corpus import open_regular, read_file
-from retriever.errors import IndexLockedError, SnapshotError, StorageError, UsageError
+from pageindex.corpus import open_regular
+from retriever.errors import IndexLockedError, StorageError, UsageError
 
 # numpy reports a short write as an OSError without a number: the disk took no more.
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, None})
@@ -138,10 +136,8 @@ OWNER = 0x48524958  # SQLite's application_id of index.sqlite: others are not re
 LOCK_NAME = "writer.lock"
 LOGS = tuple(f"{FILE_NAME}{ending}" for ending in ("-wal", "-shm", "-journal"))
 INDEX_FILES = frozenset({FILE_NAME, *LOGS, LOCK_NAME})
-MANIFEST_NAME = "manifest.json"
-MAX_MANIFEST_BYTES = 1_000_000  # some 20 files, a name and a number each
 SNAPSHOT_DIGITS = 16  # hexadecimal ones, by chance, in the name of a snapshot
-SNAPSHOT_PARTS = frozenset({MANIFEST_NAME, "lexical", "spellings", "chroma"})  # earlier versions wrote the first
+SNAPSHOT_PARTS = frozenset({"manifest.json", "lexical", "spellings", "chroma"})  # earlier versions wrote the first
 
 
 def list_snapshots(index: Path) -> list[Path]:
@@ -206,41 +202,3 @@ def writer_lock(index: Path, wait_s: float) -> Iterator[None]:
         yield
     finally:
         lock.release()
-
-
-@dataclass(frozen=True)
-class Manifest:
-    """The contents of ChromaDB's folder, and the sizes of the files in its parts: written last, when it is whole.
-
-    ChromaDB takes a file that is missing or cut for fewer vectors; numpy refuses what is not whole.
-    """
-
-    count: int  # how many vectors
-    files: dict[str, int] = field(default_factory=dict)  # sizes in bytes, by path in the folder
-
-    @classmethod
-    def read(cls, folder: Path) -> Self:
-        """Read the manifest; SnapshotError when it is damaged, or missing because the folder was not finished."""
-        try:
-            values = json.loads(read_file(folder / MANIFEST_NAME, MAX_MANIFEST_BYTES))
-            return cls(**values | {"files": dict(values["files"])})
-        except (OSError, ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
-            raise SnapshotError(f"{folder}: not a whole folder; index the documents again") from error
-
-    def write(self, folder: Path) -> None:
-        """Write the manifest of the files as they are."""
-        with writing_to(folder):
-            found = sorted(file for part in folder.iterdir() if part.is_dir() for file in part.iterdir())
-            sizes = {file.relative_to(folder).as_posix(): file.stat().st_size for file in found}
-            (folder / MANIFEST_NAME).write_text(json.dumps(asdict(self) | {"files": sizes}), encoding="utf-8")
-
-    def check(self, folder: Path) -> None:
-        """Raise SnapshotError where a file is missing or cut, before a library reads it."""
-        for name, size in self.files.items():
-            try:
-                found = (folder / name).stat().st_size
-            except OSError as error:
-                reason = f"cannot be read ({error.strerror})"
-                raise SnapshotError(f"{folder / name} {reason}; index the documents again") from error
-            if found != size:
-                raise SnapshotError(f"{folder / name} has not the size that it had; index the documents again")
