@@ -57,9 +57,14 @@ class FolderChanges:
         return sorted({*self.differing, *(document.path for document in self.gone)})
 
     @property
+    def lost(self) -> set[str]:
+        """The files that cannot be read, after `read_documents`."""
+        return {item.path for item, _ in self.unreadable}
+
+    @property
     def removed(self) -> list[StoredDocument]:
-        """Known documents that are gone or, after `read_documents`, cannot be read any more."""
-        lost = {item.path for item, _ in self.unreadable}
+        """Known documents that are gone or lost."""
+        lost = self.lost
         return [old for old in (*self.gone, *(old for old, _ in self.different if old.path in lost)) if old.key]
 
     @property

@@ -124,14 +124,11 @@ def make_report(
 ) -> IndexReport:
     """Report what a run did that began at `started`, a moment of `time.perf_counter()`."""
     counts = reading.counts(connection)
-    lost = {(change.folder.path, item.path) for change in changes for item, _ in change.unreadable}
-    new = [(change.folder.path, file.path) for change in changes for file in change.new]
-    changed = [(change.folder.path, file.path) for change in changes for _, file in change.different]
     return IndexReport(
         path=str(request.store),
         folders=tuple(folder.path for folder in reading.folders(connection)),
-        added=len(set(new) - lost),
-        changed=len(set(changed) - lost),
+        added=sum(len({file.path for file in change.new} - change.lost) for change in changes),
+        changed=sum(len({file.path for _, file in change.different} - change.lost) for change in changes),
         removed=sum(len(change.removed) for change in changes),
         unchanged=sum(change.unchanged for change in changes),
         documents=counts.documents,
