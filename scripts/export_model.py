@@ -22,6 +22,7 @@ import numpy.typing as npt
 
 from pageindex.document import parse_document
 from retriever.embedding.encoder import Prefixes
+from retriever.embedding.external import find_model_folder, own_prefixes
 from retriever.embedding.onnx import (
     MODEL_NAME,
     RERANKER_CARD,
@@ -30,7 +31,6 @@ from retriever.embedding.onnx import (
     OnnxEncoder,
     file_sha256,
 )
-from retriever.embedding.sentence_transformers import find_model_folder, own_prefixes
 from retriever.errors import EncoderError, RetrieverError
 from retriever.indexing.chunk import chunk_nodes
 from retriever.rerank import MAX_TOKENS, OnnxReranker, RerankInput

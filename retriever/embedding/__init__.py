@@ -37,11 +37,11 @@ def open_encoder(settings: EncoderSettings, made_by: str | None = None, dimensio
 
             return OnnxEncoder(Path(settings.model).expanduser(), settings)
         case "sentence-transformers":
-            from retriever.embedding.sentence_transformers import SentenceTransformersEncoder
+            from retriever.embedding.external import SentenceTransformersEncoder
 
             return SentenceTransformersEncoder(settings)
         case "ollama" | "openai":
-            from retriever.embedding.remote import RemoteEncoder
+            from retriever.embedding.external import RemoteEncoder
 
             return RemoteEncoder(settings, dimension)
         case "none":

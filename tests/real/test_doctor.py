@@ -176,7 +176,7 @@ def test_a_broken_generation_is_made_anew_without_embedding(shelf: Shelf, good: 
 
 
 def test_an_index_in_use_is_looked_at_and_not_repaired(shelf: Shelf, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("retriever.upkeep.doctor.WAIT_FOR_WRITER_S", 0.1)
+    monkeypatch.setattr("retriever.upkeep.WAIT_FOR_WRITER_S", 0.1)
     (shelf.snapshot / "lexical" / "counts.npy").unlink()
     with writer_lock(shelf.index, 0), pytest.raises(IndexLockedError, match="another process is writing"):
         examined(shelf, repair=True)

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from retriever.embedding import remote
-from retriever.embedding.remote import RemoteEncoder
+from retriever.embedding import external
+from retriever.embedding.external import RemoteEncoder
 from retriever.errors import EncoderError, LanguageModelError, RerankerError
 from retriever.rerank import EndpointReranker, RerankInput
 from retriever.served import generator, transport
@@ -192,7 +192,7 @@ SLOW = {
 def test_a_server_that_does_not_come_to_an_end_is_left(
     served: Served, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(remote, "QUESTION_S", SECONDS)
+    monkeypatch.setattr(external, "QUESTION_S", SECONDS)
     monkeypatch.setattr(generator, "LOAD_S", 0.01)
     served.script.once.extend([SLOW[name]] * 2)
     started = time.monotonic()

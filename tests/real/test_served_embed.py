@@ -5,8 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from retriever.embedding import open_encoder, remote
-from retriever.embedding.remote import RemoteEncoder
+from retriever.embedding import external, open_encoder
+from retriever.embedding.external import RemoteEncoder
 from retriever.errors import EncoderError
 from retriever.places.background import UNRELATED_QUESTIONS
 from retriever.settings import EncoderSettings
@@ -34,7 +34,7 @@ def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 
 @pytest.fixture(autouse=True)
 def _four_texts_in_a_request(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(remote, "BATCH_SIZE", 4)
+    monkeypatch.setattr(external, "BATCH_SIZE", 4)
 
 
 def opened(server: ScriptedServer, **changes: object) -> RemoteEncoder:

@@ -9,8 +9,8 @@ import pytest
 from click.testing import CliRunner
 
 from retriever.embedding import open_encoder, unread_tokens
+from retriever.embedding.external import SentenceTransformersEncoder
 from retriever.embedding.onnx import OnnxEncoder
-from retriever.embedding.sentence_transformers import SentenceTransformersEncoder
 from retriever.errors import EncoderError
 from retriever.settings import EncoderSettings
 from scripts import export_model
