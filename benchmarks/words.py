@@ -18,7 +18,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from pageindex.corpus import list_files, read_document
 from pageindex.document import parse_document
-from retriever.lexical.postings import build_postings
+from retriever.lexical.bm25 import build_postings
 from retriever.lexical.spelling import Spellings, correct, list_words
 from retriever.lexical.tokens import remove_accents
 

@@ -23,8 +23,8 @@ from typing import Self
 import numpy as np
 
 from retriever.embedding import is_english_word
+from retriever.lexical.bm25 import Postings, load_postings
 from retriever.lexical.languages import detect_question
-from retriever.lexical.postings import Postings, load_postings
 from retriever.lexical.tokens import plain_words, remove_accents, stem_word, tokenize
 from retriever.query import Correction
 

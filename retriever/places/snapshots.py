@@ -24,8 +24,7 @@ import numpy as np
 
 from retriever.embedding.vectors import ExactIndex, VectorIndex, write_vectors
 from retriever.errors import SnapshotError
-from retriever.lexical.bm25 import LexicalIndex
-from retriever.lexical.postings import build_postings
+from retriever.lexical.bm25 import LexicalIndex, build_postings
 from retriever.lexical.sections import read_texts, tokenize_texts
 from retriever.lexical.spelling import Spellings, list_words
 from retriever.places import NO_PROGRESS, Derived, Difference

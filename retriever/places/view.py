@@ -19,8 +19,7 @@ from typing import TYPE_CHECKING, Self, TypeAlias
 import numpy as np
 
 from pageindex.node import Node
-from retriever.lexical.bm25 import Bm25
-from retriever.lexical.postings import IntArray
+from retriever.lexical.bm25 import Bm25, IntArray
 from retriever.lexical.sections import TEXT_FIELDS
 from retriever.places.background import Background, read_background
 from retriever.settings import VectorChoice

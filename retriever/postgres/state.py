@@ -12,9 +12,8 @@ from itertools import chain
 import numpy as np
 
 from retriever.errors import SnapshotError
-from retriever.lexical.bm25 import Bm25, FloatArray, PostingList, TokenPostings
+from retriever.lexical.bm25 import Bm25, FloatArray, IntArray, PostingList, TokenPostings
 from retriever.lexical.languages import LANGUAGES, mark_language
-from retriever.lexical.postings import IntArray
 from retriever.lexical.sections import mark_property, read_texts, tokenize_texts
 from retriever.lexical.spelling import Spellings, list_words
 from retriever.lexical.tokens import remove_accents

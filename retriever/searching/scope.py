@@ -18,7 +18,7 @@ import numpy as np
 
 from retriever.errors import ScopeError
 from retriever.indexing.request import locate_path
-from retriever.lexical.postings import IntArray
+from retriever.lexical.bm25 import IntArray
 from retriever.lexical.sections import find_days
 from retriever.lexical.tokens import is_unspaced, tokenize
 from retriever.places.view import Fields, Part, ScopedDocument, View, list_document_folders, list_values, parse_day

@@ -9,8 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rank_bm25 import BM25Plus  # the definition that the scores are held to
 
-from retriever.lexical.bm25 import LexicalIndex
-from retriever.lexical.postings import build_postings
+from retriever.lexical.bm25 import LexicalIndex, build_postings
 
 WORDS = ["a", "b", "c", "d", "é", "字", "a.b", ""]
 on_disk = settings(deadline=None, max_examples=60)  # each example writes files, and the disk may be busy

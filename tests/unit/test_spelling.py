@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from retriever.lexical.postings import build_postings
+from retriever.lexical.bm25 import build_postings
 from retriever.lexical.spelling import Spellings, correct, list_words
 from retriever.lexical.tokens import remove_accents
 from tests.tables import read_table
