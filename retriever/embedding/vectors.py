@@ -16,10 +16,9 @@ import sqlite3
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, chdir, closing, contextmanager
-from copy import copy
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -48,21 +47,9 @@ class ExactIndex:
         self._keys = np.array(keys, np.int64)
         self._matrix = matrix
         self._lengths = np.concatenate([_lengths(block) for block in self._blocks()] or [np.empty(0, np.float32)])
-        self._rows: npt.NDArray[np.int64] | None = None  # those that may be found
 
     def __len__(self) -> int:
-        return len(self._keys) if self._rows is None else len(self._rows)
-
-    @property
-    def keys(self) -> npt.NDArray[np.int64]:
-        """The keys of all vectors, in their order."""
-        return self._keys
-
-    def restrict(self, rows: npt.NDArray[np.bool_]) -> Self:
-        """Return an index of the same vectors that finds only those of these rows."""
-        part = copy(self)
-        part._rows = np.flatnonzero(rows)
-        return part
+        return len(self._keys)
 
     def search(self, query: FloatMatrix, limit: int) -> list[int]:
         """Return the keys of the vectors that are nearest to a query, (1, d), best first; `limit`, or all if fewer."""
@@ -71,10 +58,9 @@ class ExactIndex:
         # Not as a product of matrices: OpenBLAS runs that on all cores, and its threads then wait in a loop for another
         # one, 20 ms of processor time for each question. This is one thread, and no slower.
         nearness = np.concatenate([np.vecdot(block, query[0]) for block in self._blocks()]) / self._lengths
-        rows = np.arange(len(nearness)) if self._rows is None else self._rows
+        rows = np.arange(len(nearness))
         if limit < len(rows):
-            found = nearness[rows]
-            rows = rows[found >= np.partition(found, len(rows) - limit)[len(rows) - limit]]
+            rows = np.flatnonzero(nearness >= np.partition(nearness, len(rows) - limit)[len(rows) - limit])
         keys: list[int] = self._keys[rows[np.lexsort((self._keys[rows], -nearness[rows]))][:limit]].tolist()
         return keys
 

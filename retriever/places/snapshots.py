@@ -20,8 +20,6 @@ from pathlib import Path
 from secrets import token_hex
 from tempfile import TemporaryDirectory
 
-import numpy as np
-
 from retriever.embedding.vectors import ExactIndex, VectorIndex, write_vectors
 from retriever.errors import SnapshotError
 from retriever.lexical.bm25 import LexicalIndex, build_postings
@@ -168,12 +166,9 @@ class FolderView(View):
 
     @cached_property
     def scan(self) -> ExactIndex:
-        """The exact scan over the vectors of all texts."""
-        if self.whole is not None and self.part is not None:
-            scan = self.whole.scan
-            first = text_vectors.first_chunks(self.connection, self.part.node_keys)
-            return scan.restrict(np.isin(scan.keys, first))
-        return ExactIndex(*text_vectors.distinct_vectors(self.connection, self.state.fingerprint))
+        """The exact scan over the vectors of all texts that may be found."""
+        node_keys = self.part.node_keys if self.part is not None else None
+        return ExactIndex(*text_vectors.distinct_vectors(self.connection, self.state.fingerprint, node_keys))
 
     @cached_property
     def _snapshot(self) -> Snapshot:

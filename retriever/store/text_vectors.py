@@ -153,31 +153,27 @@ def distinct_keys(connection: Connection, fingerprint: str) -> list[int]:
     return [key for (key,) in connection.execute(query, (fingerprint,))]
 
 
-def first_chunks(connection: Connection, node_keys: Iterable[int]) -> list[int]:
-    """Return the key of the first chunk of each text that these nodes have."""
-    own = f"SELECT text_hash FROM chunks WHERE node_key {GIVEN}"
-    rows = select(
-        connection, f"SELECT min(chunk_key) FROM chunks WHERE text_hash IN ({own}) GROUP BY text_hash", node_keys
-    )
-    return [key for (key,) in rows]
+def distinct_vectors(
+    connection: Connection, fingerprint: str, node_keys: Iterable[int] | None = None
+) -> tuple[list[int], WholeMatrix]:
+    """Return the first chunk of each text, ascending, and its vector as it is kept: (n, d) whole numbers of any length.
 
-
-def distinct_vectors(connection: Connection, fingerprint: str) -> tuple[list[int], WholeMatrix]:
-    """Return the keys of `distinct_keys`, and the vector of each as it is kept: (n, d) whole numbers, of any length.
+    Args:
+        connection: of the index.
+        fingerprint: of the encoder.
+        node_keys: of the sections whose texts these are; all where it is None.
 
     Raises:
         sqlite3.DatabaseError: a vector is not as it was written.
     """
-    # All vectors in the order in which they lie in the file: half the time of a look-up for each text (+ and CROSS
-    # JOIN are SQLite's words for it).
-    query = (
-        "SELECT min(chunk_key), vector FROM vectors CROSS JOIN chunks USING (text_hash) WHERE +fingerprint = ?"
-        " GROUP BY vector_key"
-    )
+    if node_keys is None:
+        found: Iterable[tuple[int, bytes]] = connection.execute(_ALL_VECTORS, (fingerprint,))
+    else:
+        found = select(connection, _VECTORS_OF_PART, node_keys, fingerprint)
     keys: list[int] = []
 
     def read_rows() -> Iterator[bytes]:
-        for key, vector in connection.execute(query, (fingerprint,)):
+        for key, vector in found:
             keys.append(key)
             yield vector
 
@@ -185,6 +181,17 @@ def distinct_vectors(connection: Connection, fingerprint: str) -> tuple[list[int
     order = np.argsort(keys)
     return np.array(keys, np.int64)[order].tolist(), matrix[order]
 
+
+# All vectors in the order in which they lie in the file: half the time of a look-up for each text (+ and CROSS JOIN are
+# SQLite's words for it).
+_ALL_VECTORS = (
+    "SELECT min(chunk_key), vector FROM vectors CROSS JOIN chunks USING (text_hash) WHERE +fingerprint = ?"
+    " GROUP BY vector_key"
+)
+_VECTORS_OF_PART = (
+    "SELECT min(chunk_key), vector FROM chunks CROSS JOIN vectors"
+    f" ON vectors.text_hash = chunks.text_hash AND fingerprint = ? WHERE node_key {GIVEN} GROUP BY chunks.text_hash"
+)
 
 # As in `reading`: some rows first. A text's vector comes with its first chunk alone: thousands may have it.
 NEAR_TEXTS = (
