@@ -27,6 +27,7 @@ from retriever.store import reading, text_vectors
 from retriever.store.database import Connection
 from retriever.store.reading import OutlineNode
 from retriever.store.text_vectors import NearChunk
+from retriever.store.writing import NODE_BITS
 from retriever.types import FloatMatrix, Ranked
 
 if TYPE_CHECKING:
@@ -167,12 +168,8 @@ class StoredTree:
     def load(self, document_keys: Iterable[int]) -> None:
         """Read the documents that are not loaded yet."""
         new = sorted(set(document_keys) - self._sections.keys())
-        if new:
-            self._add(reading.outlines(self._connection, new))
-
-    def _add(self, outlines: Iterable[OutlineNode]) -> None:
         # A whole document at a time: its sections' places in the tree depend on one another, and on no other file.
-        for node in outlines:
+        for node in reading.outlines(self._connection, new) if new else ():
             if node.parent_id is not None:  # before the node itself is known: none is below itself
                 self._families.setdefault(self._nodes[node.parent_id].id, []).append(node)
             self._nodes[node.id] = node
@@ -184,7 +181,8 @@ class StoredTree:
         """Read the documents of these nodes."""
         new = [node_id for node_id in node_ids if node_id not in self._nodes]
         if new:
-            self._add(reading.outlines_around(self._connection, new))
+            keys = reading.keys_of_nodes(self._connection, new)
+            self.load(key >> NODE_BITS for key in keys.values())
 
     def read(self, node_ids: Iterable[str]) -> dict[str, Node]:
         """Read the nodes with their texts, by their ids; they need not be loaded, and are not kept."""

@@ -79,11 +79,8 @@ class FileConnection(sqlite3.Connection):
     def find_damage(self) -> Iterator[str]:
         """Compare the schema, which SQLite trusts, with a new one; then check the pages, then the keys."""
         try:
-            for find in (self._compare_schema, self._check_pages, self._check_keys):
-                found = list(find())
-                yield from found
-                if found:
-                    return
+            checks = (self._compare_schema, self._check_pages, self._check_keys)
+            yield from next(filter(None, (list(check()) for check in checks)), ())
         except (sqlite3.Error, UnicodeDecodeError) as error:
             yield str(error)
 

@@ -89,12 +89,12 @@ _NODES = (
 _FIELDS = "SELECT document_key, key, value FROM fields WHERE %s ORDER BY document_key, position"
 _OUTLINES = (
     "SELECT node_key, document_key, parent_id, node_id, kind, title, first_line, last_line, holder_id"
-    " FROM nodes WHERE %s ORDER BY document_key, node_key"
+    f" FROM nodes WHERE document_key {GIVEN} ORDER BY document_key, node_key"
 )
 # Each begins with the few rows that it is about: what a cluster keeps by section and what it keeps by text it joins
-# no other way. %s: the condition on them.
+# no other way.
 _CHUNKS = (
-    "WITH wanted AS (SELECT * FROM chunks WHERE %s)"
+    f"WITH wanted AS (SELECT * FROM chunks WHERE node_key IN (SELECT node_key FROM nodes WHERE node_id {GIVEN}))"
     " SELECT chunk_key, node_key, document_key, node_id, coalesce(holder_id, node_id), wanted.first_line,"
     " wanted.last_line, wanted.text FROM wanted JOIN nodes USING (node_key) ORDER BY chunk_key"
 )
@@ -231,13 +231,7 @@ def nodes_of_documents(connection: Connection, document_keys: Iterable[int]) -> 
 
 def outlines(connection: Connection, document_keys: Iterable[int]) -> Iterator[OutlineNode]:
     """Do as `nodes_of_documents`, without the texts: in a seventh of the time."""
-    return map(_read_outline, select(connection, _OUTLINES % f"document_key {GIVEN}", document_keys))
-
-
-def outlines_around(connection: Connection, node_ids: Iterable[str]) -> Iterator[OutlineNode]:
-    """Do as `outlines` for the documents that these nodes are in; ids that are not there are left out."""
-    own = f"document_key IN (SELECT document_key FROM nodes WHERE node_id {GIVEN})"
-    return map(_read_outline, select(connection, _OUTLINES % own, node_ids))
+    return map(_read_outline, select(connection, _OUTLINES, document_keys))
 
 
 def nodes(connection: Connection, node_ids: Iterable[str]) -> Iterator[Node]:
@@ -305,11 +299,9 @@ def link_targets(connection: Connection, node_id: str) -> Iterable[tuple[str, in
 
 
 def chunks_of_nodes(connection: Connection, node_ids: Iterable[str]) -> Iterator[StoredChunk]:
-    """Return all chunks of these nodes, in the order of the text."""
-    return map(
-        read_chunk,
-        select(connection, _CHUNKS % f"node_key IN (SELECT node_key FROM nodes WHERE node_id {GIVEN})", node_ids),
-    )
+    """Yield all chunks of these nodes, in the order of the text."""
+    for key, node_key, document_key, node_id, shown_id, first, last, text in select(connection, _CHUNKS, node_ids):
+        yield StoredChunk(key, node_key, document_key, node_id, shown_id, Span(first, last), text)
 
 
 def _read_node(row: tuple[Any, ...]) -> StoredNode:
@@ -341,12 +333,6 @@ def _read_outline(row: tuple[Any, ...]) -> OutlineNode:
 def read_titles(breadcrumb: str) -> tuple[str, ...]:
     """Return the titles of a stored breadcrumb, outermost first."""
     return tuple(json.loads(breadcrumb))
-
-
-def read_chunk(row: tuple[Any, ...]) -> StoredChunk:
-    """Return a row with the columns of `_CHUNKS` as a value."""
-    key, node_key, document_key, node_id, shown_id, first, last, text = row
-    return StoredChunk(key, node_key, document_key, node_id, shown_id, Span(first, last), text)
 
 
 def link_sources(connection: Connection, node_id: str) -> Iterable[tuple[str, int]]:
