@@ -11,6 +11,7 @@ from pathlib import Path
 
 from retriever.embedding import open_encoder
 from retriever.errors import EncoderError, NoIndexError, UnknownReferenceError, UsageError, suggest
+from retriever.indexing.changes import list_known
 from retriever.indexing.request import IndexRequest, locate_path
 from retriever.places.background import renew_background
 from retriever.store import reading, writing
@@ -104,7 +105,7 @@ def find_target(connection: Connection, reference: str) -> Target:
     meant = [(folder, path) for folder, path in named if path and reference.startswith(folder.prefix)]
     meant += [] if reference.startswith("/") else [(folder, reference.strip("/")) for folder in folders]
     meant += locate_path(folders, reference)
-    known = {folder.key: list_known(connection, folder) for folder in folders}
+    known = {item.key: {*list_known(connection, item, is_anew=False), *item.forgotten} for item in folders}
     found = set()
     for folder, path in meant:
         below = f"{path}/"
@@ -120,12 +121,6 @@ def find_target(connection: Connection, reference: str) -> Target:
         places = ", ".join(sorted(str(target.place) for target in found))
         raise UsageError(f"{reference!r} may be any of {places}; write the one in full")
     return found.pop()
-
-
-def list_known(connection: Connection, folder: StoredFolder) -> set[str]:
-    """Return the paths in a folder that are indexed, could not be read, or are forgotten."""
-    unreadable, documents = reading.unreadable(connection, folder.key), reading.documents(connection, folder.key)
-    return {*documents, *unreadable, *folder.forgotten}
 
 
 def remove_target(connection: Connection, target: Target) -> int:

@@ -84,7 +84,7 @@ class DerivedFiles(Derived):
         if difference and self.is_whole(connection):
             older = locate_snapshot(self._folder, reading.snapshot(connection))
         else:
-            difference = Difference((), list(reading.prefixes(connection)))
+            difference = Difference((), reading.document_keys(connection))
         texts = read_texts(connection, difference.documents)
         progress.start("spellings", 1, "steps")
         words = list_words({key: item.written for key, item in texts.items()})

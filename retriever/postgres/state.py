@@ -111,7 +111,7 @@ class DerivedTables(Derived):
     ) -> str:
         """Write the words of new documents; those of documents that are gone went with their rows."""
         if difference is None or not self.is_whole(connection):
-            documents = list(reading.prefixes(connection))
+            documents = reading.document_keys(connection)
             for table in ("postings", "words"):
                 connection.execute(f"DELETE FROM {table}")
         else:

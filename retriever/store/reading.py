@@ -198,10 +198,9 @@ def unreadable(connection: Connection, folder_key: int) -> dict[str, StoredDocum
     return {row[1]: StoredDocument._make(row) for row in rows}
 
 
-def prefixes(connection: Connection) -> dict[int, str]:
-    """Map document keys to the prefixes of their nodes' ids, in the order of folder and path."""
-    query = "SELECT document_key, prefix FROM documents JOIN folders USING (folder_key)"
-    return dict(connection.execute(f"{query} ORDER BY folder_key, documents.path"))
+def document_keys(connection: Connection) -> list[int]:
+    """Return the keys of all documents, in the order of folder and path."""
+    return [key for (key,) in connection.execute("SELECT document_key FROM documents ORDER BY folder_key, path")]
 
 
 def counts(connection: Connection) -> Counts:
