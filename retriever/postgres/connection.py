@@ -2,7 +2,7 @@
 
 import contextlib
 import select
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -39,23 +39,15 @@ class DatabaseUrl:
     """`postgresql://user@host/database?schema=team`, otherwise as libpq reads it, without its password."""
 
     text: str
-    password: str | None = field(default=None, repr=False, compare=False)
+    dsn: str = field(compare=False)
+    """The address as libpq is given it."""
+    schema: str = field(compare=False)
+    """Where the tables are."""
+    password: str | None = field(repr=False, compare=False)
     """None leaves it to libpq: PGPASSWORD, .pgpass, a service file."""
 
     def __str__(self) -> str:
         return self.text
-
-    @property
-    def schema(self) -> str:
-        """Where the tables are."""
-        return dict(parse_qsl(self.text.partition("?")[2])).get("schema", SCHEMA)
-
-    @property
-    def dsn(self) -> str:
-        """The address as libpq is given it."""
-        place, _, query = self.text.partition("?")
-        kept = {name: value for name, value in parse_qsl(query) if name != "schema"}
-        return f"{place}?{urlencode(kept, quote_via=quote)}" if kept else place
 
 
 def read_url(text: str) -> DatabaseUrl:
@@ -74,8 +66,14 @@ def read_url(text: str) -> DatabaseUrl:
     user, _, password = account.partition(":")
     given = dict(parse_qsl(query))
     password = given.pop("password", unquote(password))
-    plain = f"postgresql://{user}{at}{host}" + (f"?{urlencode(given, quote_via=quote)}" if given else "")
-    return DatabaseUrl(plain, password or None)
+    plain = f"postgresql://{user}{at}{host}"
+    text, schema = join_query(plain, given), given.pop("schema", SCHEMA)
+    return DatabaseUrl(text, join_query(plain, given), schema, password or None)
+
+
+def join_query(place: str, parameters: Mapping[str, str]) -> str:
+    """Return an address with its parameters."""
+    return f"{place}?{urlencode(parameters, quote_via=quote)}" if parameters else place
 
 
 # Statements.
