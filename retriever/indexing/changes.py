@@ -42,8 +42,9 @@ class FolderChanges:
     folder: StoredFolder
     listing: Listing
     new: list[SourceFile] = field(default_factory=list)
-    # Known files with another content.
-    different: list[tuple[StoredDocument, SourceFile]] = field(default_factory=list)
+    # Known files with another content, and what is known of them.
+    different: list[SourceFile] = field(default_factory=list)
+    outdated: list[StoredDocument] = field(default_factory=list)
     # Known files with the same content and other times or another inode, these new.
     touched: list[StoredDocument] = field(default_factory=list)
     gone: list[StoredDocument] = field(default_factory=list)
@@ -65,17 +66,17 @@ class FolderChanges:
     def removed(self) -> list[StoredDocument]:
         """Known documents that are gone or lost."""
         lost = self.lost
-        return [old for old in (*self.gone, *(old for old, _ in self.different if old.path in lost)) if old.key]
+        return [old for old in (*self.gone, *(old for old in self.outdated if old.path in lost)) if old.key]
 
     @property
     def differing(self) -> set[str]:
         """The new and the different files."""
-        return {file.path for file in (*self.new, *(file for _, file in self.different))}
+        return {file.path for file in (*self.new, *self.different)}
 
     @property
     def replaced(self) -> list[int]:
         """The keys of the documents whose rows go."""
-        return [document.key for document in (*self.gone, *(old for old, _ in self.different))]
+        return [document.key for document in (*self.gone, *self.outdated)]
 
     def __len__(self) -> int:
         return len(self.new) + len(self.different) + len(self.gone)
@@ -157,7 +158,8 @@ def detect_changes(folder: StoredFolder, known: Mapping[str, StoredDocument], li
         elif old is None or not old.key:
             changes.new.append(file)
         elif old.size != file.size or read_digest(file) != old.digest:
-            changes.different.append((old, file))
+            changes.different.append(file)
+            changes.outdated.append(old)
         else:
             changes.unchanged += 1
             if (now := describe_file(old.key, file, old.digest)) != old:

@@ -128,7 +128,7 @@ def make_report(
         path=str(request.store),
         folders=tuple(folder.path for folder in reading.folders(connection)),
         added=sum(len({file.path for file in change.new} - change.lost) for change in changes),
-        changed=sum(len({file.path for _, file in change.different} - change.lost) for change in changes),
+        changed=sum(len({file.path for file in change.different} - change.lost) for change in changes),
         removed=sum(len(change.removed) for change in changes),
         unchanged=sum(change.unchanged for change in changes),
         documents=counts.documents,
@@ -247,7 +247,7 @@ def read_documents(
     if total:
         progress.start("reading", total, "files")
     for change in changes:
-        for file in (*change.new, *(file for _, file in change.different)):
+        for file in (*change.new, *change.different):
             try:
                 with isolate(file.path):
                     text = read_document(file)
