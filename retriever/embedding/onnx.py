@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
 
-MODEL_NAME = "model.onnx"
+MODEL_NAME, LAYERS_NAME = "model.onnx", "layers.onnx"
 TOKENIZER_NAME = "tokenizer.json"
 ENCODER_CARD, RERANKER_CARD = "encoder.json", "reranker.json"
 MAX_CARD_BYTES = 1_000_000
@@ -58,6 +58,7 @@ class ModelCard:
     query_prefix: str = ""  # what it wants before a question
     document_prefix: str = ""
     question_type: int = 0  # the token type that says that a text is a question
+    layers_sha256: str = ""  # of layers.onnx, where there is one
 
     @classmethod
     def read(cls, folder: Path, name: str = ENCODER_CARD) -> Self:
@@ -77,8 +78,13 @@ class ModelCard:
 
     def verify(self, folder: Path) -> None:
         """Raise EncoderError where a file of the folder is not the one that the card describes."""
-        for name, expected in ((MODEL_NAME, self.model_sha256), (TOKENIZER_NAME, self.tokenizer_sha256)):
-            if file_sha256(folder / name) != expected:
+        hashes = {
+            MODEL_NAME: self.model_sha256,
+            TOKENIZER_NAME: self.tokenizer_sha256,
+            LAYERS_NAME: self.layers_sha256,
+        }
+        for name, expected in hashes.items():
+            if expected and file_sha256(folder / name) != expected:
                 raise EncoderError(f"{folder / name} is not the file that the card beside it describes: copy it again")
 
 
@@ -115,7 +121,8 @@ class OnnxEncoder(TokenEncoder):
         """Over the hashes of the files (as encoder.json has them), the pooling, the prefixes and the limit."""
         card = self._card
         model = (card.model_sha256, card.tokenizer_sha256, card.dimension, card.pooling)
-        return fingerprint((*model, *filter(None, [card.question_type]), *self._prefixes, self._limit))
+        others = [part for part in (card.question_type, card.layers_sha256) if part]
+        return fingerprint((*model, *others, *self._prefixes, self._limit))
 
     @property
     def bundled_as(self) -> str:
@@ -175,6 +182,8 @@ class OnnxEncoder(TokenEncoder):
 def open_session(path: Path, threads: int) -> "InferenceSession":
     """Return the model of that file, on the CPU.
 
+    A layers.onnx beside it is run first: it gives the weights of the layers, of 4 bits in 8.
+
     Raises:
         EncoderError: it cannot be loaded.
     """
@@ -185,8 +194,14 @@ def open_session(path: Path, threads: int) -> "InferenceSession":
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = threads
     options.inter_op_num_threads = 1
+    providers = ["CPUExecutionProvider"]
     try:
-        return onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+        if (layers := path.with_name(LAYERS_NAME)).exists():
+            packed = onnxruntime.InferenceSession(str(layers), options, providers=providers)
+            names = [output.name for output in packed.get_outputs()]
+            values = map(onnxruntime.OrtValue.ortvalue_from_numpy, packed.run(names, {}))
+            options.add_external_initializers(names, list(values))
+        return onnxruntime.InferenceSession(str(path), options, providers=providers)
     except onnx_errors() as error:
         raise EncoderError(f"{path} cannot be loaded: {error}") from error
 
