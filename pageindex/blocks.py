@@ -120,6 +120,11 @@ class Block:
         """Its lines."""
         return Span(self.first, self.last)
 
+    @property
+    def is_silent(self) -> bool:
+        """Return whether it says nothing below its heading."""
+        return self.kind in (BlockKind.HEADING, BlockKind.HIDDEN, BlockKind.DEFINITIONS, BlockKind.RULE)
+
     def walk(self) -> "Iterator[Block]":
         """Yield it and the blocks inside of it, in their order."""
         pending = [self]
@@ -150,11 +155,6 @@ def read_markdown(text: str, dialect: Dialect = COMMONMARK) -> Markdown:
     above = front_matter.lines
     body = text.split("\n", above)[above] if text.count("\n") >= above else ""
     return Markdown(front_matter, lines, read_blocks(body, above + 1, dialect))
-
-
-def count_lines(text: str) -> int:
-    """Count the lines of a text with LF line ends as an editor does: a final line end opens no new line."""
-    return text.count("\n") + (1 if text and not text.endswith("\n") else 0)
 
 
 def line_starts(text: str) -> Sequence[int]:

@@ -1,18 +1,13 @@
-"""The dialects of Markdown: what each is known by, and what it reads beside CommonMark.
+"""The dialects of Markdown: what each reads beside CommonMark; `markers.py` knows them by their files.
 
 Everything is read as CommonMark with what GitHub adds (tables, footnotes, strikethrough, math) and with wikilinks. What
 the programs that make sites add is read only in the folders of such a site: elsewhere `^k`, `{{ x }}` and `%%` are
-words of somebody's text. A dialect is one entry of `DIALECTS`; its rules are markdown-it's, so that what none of them
-understands stays as it is written.
+words of somebody's text. Their rules are markdown-it's, so that what none of them understands stays as it is written.
 """
 
-import fnmatch
-import os
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cache
-from pathlib import Path
 
 from markdown_it import MarkdownIt
 from markdown_it.rules_block import StateBlock
@@ -30,7 +25,6 @@ from mdit_py_plugins.myst_role import myst_role_plugin
 from pageindex import rules
 
 MAX_NESTING = 50  # levels that are opened: a quote is one, a list two; what is deeper is left out of the blocks
-LEVELS_ABOVE = 3  # folders above an indexed one in which a marker counts: `site/docs` below `site/mkdocs.yml`
 
 Plugin = Callable[[MarkdownIt], None]
 
@@ -40,8 +34,6 @@ class Dialect:
     """The Markdown of one program: its additions to CommonMark."""
 
     name: str
-    markers: tuple[str, ...] = ()
-    """Files and folders that only its program has, as patterns of `Path.glob`; `a & b` are both needed."""
     plugins: tuple[Plugin, ...] = ()
     """Rules of markdown-it."""
     hides: tuple[tuple[str, str], ...] = ()
@@ -65,18 +57,15 @@ _MDX = Dialect(
     components=True,
 )
 
-# The first whose marker is there counts: a book of Jupyter has a `_config.yml`, as a site of Jekyll has.
 DIALECTS = (
     COMMONMARK,
     Dialect(
         "obsidian",
-        markers=(".obsidian",),
         plugins=(rules.read_marks, rules.hide_block_ids),
         hides=(("%%", "%%"),),
     ),
     Dialect(
         "mkdocs",
-        markers=("mkdocs.y*ml", "zensical.toml"),
         plugins=(
             rules.read_indented_containers,
             rules.containers("/"),
@@ -91,14 +80,12 @@ DIALECTS = (
     ),
     Dialect(
         "mdbook",
-        markers=("book.toml",),
         plugins=(rules.read_components,),  # preprocessors read tags
         hides=(("{{#", "}}"),),
         hides_in_code="{{#",
     ),
     Dialect(
         "myst",
-        markers=("conf.py", "_config.yml & _toc.yml", "myst.yml"),
         plugins=(
             rules.containers(":", "`", "~"),
             myst_block_plugin,
@@ -110,20 +97,17 @@ DIALECTS = (
     ),
     Dialect(
         "hugo",
-        markers=("hugo.toml", "hugo.y*ml", "hugo.json", "config.toml & content"),
         plugins=(rules.read_code_tags, rules.hide_lines("{.", "{#"), deflist_plugin),
         hides=(("{{<", ">}}"), ("{{%", "%}}")),
     ),
     Dialect(
         "jekyll",
-        markers=("_config.y*ml",),
         plugins=(rules.read_code_tags, rules.hide_lines("{:"), deflist_plugin),
         hides=(("{%", "%}"), ("{{", "}}")),
     ),
-    replace(_MDX, name="docusaurus", markers=("docusaurus.config.*", "astro.config.*", "docs.json", "mint.json")),
+    replace(_MDX, name="docusaurus"),
     Dialect(
         "vitepress",
-        markers=(".vitepress",),
         plugins=(
             rules.containers(":"),
             rules.read_components,
@@ -137,32 +121,6 @@ DIALECTS = (
     _MDX,
 )
 NAMES = tuple(dialect.name for dialect in DIALECTS)
-
-
-def find_dialect(folder: Path) -> str:
-    """Return the name of the dialect of an indexed folder: that of the nearest marker, in it or above it."""
-    for place in _list_places(folder):
-        with suppress(OSError):
-            names = os.listdir(place)  # noqa: PTH208 - names are all that is looked at
-            for dialect in DIALECTS:
-                if any(_has(place, names, marker) for marker in dialect.markers):
-                    return dialect.name
-    return COMMONMARK.name
-
-
-def _list_places(folder: Path) -> Iterator[Path]:
-    """Yield the folder and those above it in which a marker counts: none above a repository."""
-    for place in (folder, *folder.parents[:LEVELS_ABOVE]):
-        yield place
-        if (place / ".git").exists():
-            return
-
-
-def _has(folder: Path, names: Sequence[str], marker: str) -> bool:
-    found = [fnmatch.filter(names, part) for part in marker.split(" & ")]
-    if not all(found) or marker != "conf.py":
-        return all(found)
-    return "myst" in (folder / marker).read_text("utf-8", "replace")  # an extension: Sphinx reads other kinds, too
 
 
 def get_dialect(name: str, path: str = "") -> Dialect:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import PurePosixPath
 
-from pageindex.blocks import Block, BlockKind, Markdown, count_lines, line_starts, read_markdown
+from pageindex.blocks import Block, BlockKind, Markdown, line_starts, read_markdown
 from pageindex.dialects import COMMONMARK, get_dialect
 from pageindex.front_matter import FrontMatter
 from pageindex.links import Link, find_links
@@ -23,7 +23,7 @@ from pageindex.outline import (
     outline,
 )
 from pageindex.summary import extractive_summary
-from pageindex.text import fold_words
+from pageindex.text import count_lines, fold_words
 from pageindex.units import read_properties, read_units
 
 MAX_VALUE_CHARS = 300  # of a property; what is longer is a text, and nobody asks for it by its whole wording

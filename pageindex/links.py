@@ -16,7 +16,7 @@ from pageindex.blocks import Inline
 from pageindex.formats import READERS, drop_ending
 from pageindex.outline import github_slug
 from pageindex.rules import find_name
-from pageindex.text import fold_words
+from pageindex.text import fold_heading
 
 
 class LinkKind(StrEnum):
@@ -131,15 +131,6 @@ def name_places(nodes: Iterable[tuple[str, Sequence[str], str]]) -> dict[str, st
         for name in filter(None, (*chains, written, *named)):
             places.setdefault(name, node_id)
     return places
-
-
-def fold_heading(heading: str) -> str:
-    """Return a heading as Obsidian compares it: each sign a blank, runs of blanks as one, in lower case.
-
-    >>> fold_heading("TCP/IP  Model"), fold_heading("TCP %7C IP: Model")
-    ('tcp ip model', 'tcp ip model')
-    """
-    return " ".join(fold_words(unquote(heading)))
 
 
 # The page that stands for its folder, on the web, on GitHub and for Hugo.

@@ -2,12 +2,14 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from enum import StrEnum
+from enum import Enum, StrEnum
+from typing import TYPE_CHECKING, NamedTuple
 
-from pageindex.blocks import Block, BlockKind
 from pageindex.text import Span as Span
 from pageindex.text import sanitize_line
-from pageindex.units import Unit, UnitKind
+
+if TYPE_CHECKING:  # a question parses no Markdown: what reads it takes a tenth of its time to load
+    from pageindex.blocks import Block
 
 PART_LEVEL = 7  # below every heading: a part contains none
 
@@ -20,7 +22,44 @@ class NodeKind(StrEnum):
     SECTION = "section"
 
 
-_SILENT = (BlockKind.HEADING, BlockKind.HIDDEN, BlockKind.DEFINITIONS, BlockKind.RULE)
+MAX_TERM_WORDS = 6
+MAX_UNIT_CHARS = 500  # as much as is shown of an answer; most paragraphs have less
+JOINT = "; "  # between two items of a whole list
+
+
+class UnitKind(Enum):
+    """The kinds of units, as questions ask for them."""
+
+    PARAGRAPH = "paragraph"
+    ITEM = "item"
+    LIST = "list"  # all items of a list, or all rows of a table, with what introduces them
+    ROW = "row"
+    DEFINITION = "definition"  # a term and what it means
+    PROPERTY = "property"  # `Default: on`: a key and its value
+    CODE = "code"
+    QUOTE = "quote"
+    FIELD = "field"  # of the front matter
+
+
+class Unit(NamedTuple):  # which takes a third of a dataclass's time to make: a question reads hundreds
+    """A piece of text that a person would point at."""
+
+    kind: UnitKind
+    span: Span
+    """Its lines in the file; of code, with the paragraph that introduces it."""
+    text: str
+    """As a page shows it, on one line."""
+    lead: str = ""
+    """Plain text that it is read below: a list's introduction, the item above an inner one, a table's header."""
+    term: str = ""
+    """The term that it defines, or the key that it sets; empty where it does neither."""
+    linked: int = 0
+    """How many of its characters are the texts of links, of a paragraph or an item that is not cut."""
+
+    @property
+    def in_full(self) -> str:
+        """Return the text below its lead."""
+        return f"{self.lead} {self.text}" if self.lead else self.text
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +101,7 @@ class Node:
     """`text`, line by line, without comments and the like, which are not searched; None where it has none."""
     units: tuple[Unit, ...] = ()
     """The pieces that a person would point at; see `units.py`."""
-    blocks: tuple[Block, ...] = field(default=(), compare=False, repr=False)
+    blocks: "tuple[Block, ...]" = field(default=(), compare=False, repr=False)
     """The outermost blocks of `text`, heading included; empty for a node that an index gives."""
 
     @property
@@ -99,7 +138,7 @@ class Node:
     def has_text(self) -> bool:
         """Return whether it says anything beside its heading and front matter."""
         if self.blocks:
-            return any(block.kind not in _SILENT for block in self.blocks)
+            return any(not block.is_silent for block in self.blocks)
         return any(unit.kind is not UnitKind.FIELD for unit in self.units)
 
     @property

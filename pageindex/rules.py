@@ -16,6 +16,8 @@ from markdown_it.ruler import RuleOptionsType
 from markdown_it.rules_block import StateBlock
 from markdown_it.rules_inline import StateInline
 
+from pageindex.text import WIKILINK
+
 # The pictures that a page shows, by their endings.
 PICTURE_TYPES = {
     ".png": "image/png",
@@ -26,8 +28,6 @@ PICTURE_TYPES = {
     ".avif": "image/avif",
     ".svg": "image/svg+xml",
 }
-# `[[note]]`, `[[note|label]]`, `![[note]]`: groups note and label; a `(` or `[` behind it makes a link of it.
-WIKILINK = re.compile(r"!?\[\[([^\[\]|\n]{1,999})(?:\|([^\[\]|\n]{0,999}))?\]\](?![(\[])")
 
 
 def split_words(words: str) -> frozenset[str]:

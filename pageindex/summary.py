@@ -11,9 +11,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from math import log2
 
 from pageindex.blocks import Block, BlockKind, Inline
-from pageindex.node import Node
+from pageindex.node import Node, Unit, UnitKind
 from pageindex.text import split_sentences
-from pageindex.units import Unit, UnitKind, show_block
+from pageindex.units import show_block
 
 MAX_SUMMARY_CHARS = 420
 MAX_PROSE_CHARS = 2000  # of a paragraph that are looked at

@@ -4,6 +4,7 @@ import re
 import unicodedata
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from urllib.parse import unquote
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -176,3 +177,21 @@ def sanitize(text: str) -> str:
 def sanitize_line(text: str) -> str:
     r"""Do as `sanitize` for what has one line, such as a file's name: newline and tab become `\x0a` and `\x09`."""
     return text.translate(_LINE)
+
+
+def count_lines(text: str) -> int:
+    """Count the lines of a text with LF line ends as an editor does: a final line end opens no new line."""
+    return text.count("\n") + (1 if text and not text.endswith("\n") else 0)
+
+
+# `[[note]]`, `[[note|label]]`, `![[note]]`: groups note and label; a `(` or `[` behind it makes a link of it.
+WIKILINK = re.compile(r"!?\[\[([^\[\]|\n]{1,999})(?:\|([^\[\]|\n]{0,999}))?\]\](?![(\[])")
+
+
+def fold_heading(heading: str) -> str:
+    """Return a heading as Obsidian compares it: each sign a blank, runs of blanks as one, in lower case.
+
+    >>> fold_heading("TCP/IP  Model"), fold_heading("TCP %7C IP: Model")
+    ('tcp ip model', 'tcp ip model')
+    """
+    return " ".join(fold_words(unquote(heading)))

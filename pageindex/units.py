@@ -10,54 +10,15 @@ longer than a person reads at a glance is cut at its sentences.
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from enum import Enum
 from itertools import pairwise, zip_longest
-from typing import NamedTuple
 
 from pageindex.blocks import CODE, Block, BlockKind, Inline, show_html
 from pageindex.front_matter import FrontMatter
+from pageindex.node import JOINT, MAX_TERM_WORDS, MAX_UNIT_CHARS, Unit, UnitKind
 from pageindex.text import CELL, Span, as_label, cut_text, join_cells
 
-MAX_TERM_WORDS = 6
-MAX_UNIT_CHARS = 500  # as much as is shown of an answer; most paragraphs have less
 PART_CHARS = 400  # of the parts of a longer one
 LONG_BLOCK = 20  # lines: longer code, items and quotes are cut
-JOINT = "; "  # between two items of a whole list
-
-
-class UnitKind(Enum):
-    """The kinds of units, as questions ask for them."""
-
-    PARAGRAPH = "paragraph"
-    ITEM = "item"
-    LIST = "list"  # all items of a list, or all rows of a table, with what introduces them
-    ROW = "row"
-    DEFINITION = "definition"  # a term and what it means
-    PROPERTY = "property"  # `Default: on`: a key and its value
-    CODE = "code"
-    QUOTE = "quote"
-    FIELD = "field"  # of the front matter
-
-
-class Unit(NamedTuple):  # which takes a third of a dataclass's time to make: a question reads hundreds
-    """A piece of text that a person would point at."""
-
-    kind: UnitKind
-    span: Span
-    """Its lines in the file; of code, with the paragraph that introduces it."""
-    text: str
-    """As a page shows it, on one line."""
-    lead: str = ""
-    """Plain text that it is read below: a list's introduction, the item above an inner one, a table's header."""
-    term: str = ""
-    """The term that it defines, or the key that it sets; empty where it does neither."""
-    linked: int = 0
-    """How many of its characters are the texts of links, of a paragraph or an item that is not cut."""
-
-    @property
-    def in_full(self) -> str:
-        """Return the text below its lead."""
-        return f"{self.lead} {self.text}" if self.lead else self.text
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from pageindex.units import Unit, UnitKind
+from pageindex.node import Unit, UnitKind
 from retriever.searching.passage import Asked, read_features
 from scripts.reader_data import Row, ask, cut, is_marked, measure_rarity, read_data
 

@@ -32,8 +32,8 @@ import click
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from pageindex.blocks import read_blocks
-from pageindex.node import Span
-from pageindex.units import Unit, UnitKind, read_units
+from pageindex.node import Span, Unit, UnitKind
+from pageindex.units import read_units
 from retriever import Hit, open_retriever
 from retriever.lexical.tokens import tokenize
 from retriever.searching.hits import READ_OF_FIRST

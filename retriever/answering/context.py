@@ -13,8 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 
-from pageindex.node import Node, Span
-from pageindex.units import UnitKind
+from pageindex.node import Node, Span, UnitKind
 from retriever.display import CITATION_STATES, VERDICTS, code, fence, sanitize
 from retriever.embedding.encoder import bundled_tokens
 from retriever.errors import UsageError

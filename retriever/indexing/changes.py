@@ -18,8 +18,8 @@ from pageindex.corpus import (
     list_files,
     read_document,
 )
-from pageindex.dialects import find_dialect
 from pageindex.formats import READERS
+from pageindex.markers import find_dialect
 from retriever.errors import DocumentsError, RetrieverError
 from retriever.settings import DocumentSettings
 from retriever.store import reading

@@ -4,9 +4,8 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
 
-from pageindex.node import Node, NodeKind, Span
+from pageindex.node import Node, NodeKind, Span, Unit, UnitKind
 from pageindex.text import cut_text
-from pageindex.units import Unit, UnitKind
 from retriever.types import Chunk
 
 TARGET_TOKENS = 100  # units are put together up to so many, the breadcrumb aside

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from pageindex.blocks import count_lines
 from pageindex.node import DocumentTree, Node, NodeKind, Span
+from pageindex.text import count_lines
 from retriever.errors import RetrieverError, UsageError, suggest
 from retriever.indexing.request import FolderAccess
 from retriever.looking.references import (

@@ -14,9 +14,8 @@ from pathlib import PurePosixPath
 from typing import NamedTuple
 
 from pageindex.formats import drop_ending
-from pageindex.links import fold_heading
 from pageindex.node import Node, Span
-from pageindex.rules import WIKILINK
+from pageindex.text import WIKILINK, fold_heading
 from retriever.errors import UnknownReferenceError, UsageError
 from retriever.indexing.request import locate_path
 from retriever.lexical.sections import drop_arguments, list_names

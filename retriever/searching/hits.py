@@ -11,8 +11,7 @@ from itertools import chain, islice
 from math import log
 from typing import TYPE_CHECKING
 
-from pageindex.node import Node, NodeKind, Span
-from pageindex.units import MAX_TERM_WORDS, Unit, UnitKind
+from pageindex.node import MAX_TERM_WORDS, Node, NodeKind, Span, Unit, UnitKind
 from retriever.display import RELATIONS, find_highlights
 from retriever.errors import EncoderError
 from retriever.indexing.request import FolderAccess

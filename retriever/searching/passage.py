@@ -19,9 +19,8 @@ from string import digits
 
 import numpy as np
 
-from pageindex.node import Node, Span
+from pageindex.node import JOINT, MAX_UNIT_CHARS, Node, Span, Unit, UnitKind
 from pageindex.text import CELL, as_label, split_sentences
-from pageindex.units import JOINT, MAX_UNIT_CHARS, Unit, UnitKind
 from retriever.lexical.sections import list_abbreviated
 from retriever.lexical.tokens import tokenize, tokenize_unit
 from retriever.searching.question_words import QuestionKind, cut_phrases, read_phrases

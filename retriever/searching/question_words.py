@@ -16,8 +16,7 @@ from itertools import chain, islice, pairwise, product
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pageindex.node import Node
-from pageindex.units import UnitKind
+from pageindex.node import Node, UnitKind
 from retriever.lexical.languages import VERBS
 from retriever.lexical.tokens import is_unspaced, tokenize, tokenize_unit
 from retriever.types import QuestionForm

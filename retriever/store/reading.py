@@ -8,8 +8,7 @@ from functools import lru_cache
 from itertools import islice
 from typing import Any, NamedTuple
 
-from pageindex.node import Node, NodeKind, Span
-from pageindex.units import Unit, UnitKind
+from pageindex.node import Node, NodeKind, Span, Unit, UnitKind
 from retriever.store.database import Connection, Rows
 
 

@@ -11,7 +11,6 @@ from hashlib import blake2b
 from typing import TYPE_CHECKING
 
 from pageindex.corpus import Skipped
-from pageindex.summary import boilerplate
 from retriever.store.database import Connection
 from retriever.store.reading import StoredDocument, StoredFolder, keys_of_nodes
 from retriever.store.text_vectors import pack_vectors
@@ -19,8 +18,7 @@ from retriever.types import Chunk, FloatMatrix
 
 if TYPE_CHECKING:
     from pageindex.document import Document
-    from pageindex.node import Node
-    from pageindex.units import Unit
+    from pageindex.node import Node, Unit
 
 # A document's rows stand together, and the document of a row is known from its key: a node's is (document_key << 20)
 # plus its place in the document, a chunk's (node_key << 16) plus its place in the node.
@@ -68,6 +66,7 @@ def put_document(
 ) -> int:
     """Write a document with its nodes and its links, not yet resolved; return its key (`stat` has none yet)."""
     from pageindex.document import find_holders
+    from pageindex.summary import boilerplate
 
     share = boilerplate([placed.node for placed in document.nodes])
     aliases, warnings = (

@@ -3,13 +3,12 @@
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from pageindex.blocks import count_lines
 from pageindex.dialects import NAMES
 from pageindex.document import find_holders, parse_document
 from pageindex.formats import NotTextError, decode
-from pageindex.node import Span
+from pageindex.node import Span, UnitKind
 from pageindex.summary import boilerplate
-from pageindex.units import UnitKind
+from pageindex.text import count_lines
 from retriever.indexing.chunk import chunk_nodes
 from retriever.lexical.sections import names_of_nodes
 from tests.fake_encoder import FakeEncoder

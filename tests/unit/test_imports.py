@@ -38,8 +38,8 @@ def test_nothing_heavy_is_imported_before_it_is_needed() -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_a_plain_question_loads_neither_networkx_nor_pydantic(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A third of a question's time in a process of its own, for trees, language models and profiles that it has not."""
+def test_a_plain_question_loads_no_trees_models_or_parsers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A third of a question's time in a process of its own, for trees, language models, profiles and Markdown."""
     text = "---\ntitle: Keys\n---\n# Keys\n\nKeys are rotated [weekly](#weekly).\n\n## Weekly\n\nYes.\n"
     index = str(tmp_path / "index")
     wait_until_trusted(monkeypatch)  # of a younger file, a question renews the row
@@ -51,7 +51,7 @@ def test_a_plain_question_loads_neither_networkx_nor_pydantic(tmp_path: Path, mo
     asked = run_python(code)
     assert "a.md:4-7" in asked.stdout
     loaded = set(asked.stderr.splitlines()[-1].split())
-    assert {"networkx", "pydantic", "yaml", "numpy.ma", "chromadb"} & loaded == set()
+    assert {"networkx", "pydantic", "yaml", "numpy.ma", "chromadb", "markdown_it"} & loaded == set()
 
 
 def sources() -> list[Path]:
@@ -88,13 +88,13 @@ def test_every_package_that_is_imported_is_declared() -> None:
 LAYERS = {
     "pageindex": [
         "plain_yaml",
-        "formats front_matter",
+        "formats front_matter markers",
         "corpus",
         "rules text",
         "dialects",
         "blocks",
-        "units",
         "node",
+        "units",
         "summary",
         "outline",
         "links naming",

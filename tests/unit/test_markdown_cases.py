@@ -12,8 +12,7 @@ from pageindex.dialects import get_dialect
 from pageindex.document import Document, parse_document
 from pageindex.formats import decode
 from pageindex.links import LinkKind
-from pageindex.node import Node, Span
-from pageindex.units import Unit
+from pageindex.node import Node, Span, Unit
 from retriever.indexing.chunk import chunk_nodes
 from retriever.serving.web.section_html import RenderOptions, render_markdown
 from tests.fake_encoder import FakeEncoder

@@ -8,7 +8,7 @@ import pytest
 
 from pageindex.dialects import COMMONMARK
 from pageindex.document import parse_document
-from pageindex.units import UnitKind
+from pageindex.node import UnitKind
 from tests.program import PROJECT
 from tests.tables import read_table
 

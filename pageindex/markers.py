@@ -1,0 +1,48 @@
+"""The files by which the programs that read a folder are known."""
+
+import fnmatch
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+LEVELS_ABOVE = 3  # folders above an indexed one in which a marker counts: `site/docs` below `site/mkdocs.yml`
+
+# Of each dialect, the files and folders that only its program has, as patterns; `a & b` are both needed. The first that
+# is there counts: a book of Jupyter has a `_config.yml`, as a site of Jekyll has.
+MARKERS = {
+    "obsidian": (".obsidian",),
+    "mkdocs": ("mkdocs.y*ml", "zensical.toml"),
+    "mdbook": ("book.toml",),
+    "myst": ("conf.py", "_config.yml & _toc.yml", "myst.yml"),
+    "hugo": ("hugo.toml", "hugo.y*ml", "hugo.json", "config.toml & content"),
+    "jekyll": ("_config.y*ml",),
+    "docusaurus": ("docusaurus.config.*", "astro.config.*", "docs.json", "mint.json"),
+    "vitepress": (".vitepress",),
+}
+
+
+def find_dialect(folder: Path) -> str:
+    """Return the name of the dialect of an indexed folder: that of the nearest marker, in it or above it."""
+    for place in _list_places(folder):
+        with suppress(OSError):
+            names = os.listdir(place)  # noqa: PTH208 - names are all that is looked at
+            for dialect, markers in MARKERS.items():
+                if any(_has(place, names, marker) for marker in markers):
+                    return dialect
+    return "commonmark"
+
+
+def _list_places(folder: Path) -> Iterator[Path]:
+    """Yield the folder and those above it in which a marker counts: none above a repository."""
+    for place in (folder, *folder.parents[:LEVELS_ABOVE]):
+        yield place
+        if (place / ".git").exists():
+            return
+
+
+def _has(folder: Path, names: Sequence[str], marker: str) -> bool:
+    found = [fnmatch.filter(names, part) for part in marker.split(" & ")]
+    if not all(found) or marker != "conf.py":
+        return all(found)
+    return "myst" in (folder / marker).read_text("utf-8", "replace")  # an extension: Sphinx reads other kinds, too
