@@ -53,10 +53,14 @@ class Postings:
         ends = self.term_starts.tolist()
         return [vocabulary[first:last] for first, last in pairwise(ends)]
 
+    @cached_property
+    def _views(self) -> tuple[memoryview, memoryview]:
+        return self.vocabulary.data, self.term_starts.data  # give plain numbers, faster than arrays
+
     def term(self, number: int) -> bytes:
         """Return the UTF-8 of one term."""
-        starts = self.term_starts.data  # views give plain numbers, faster than arrays: a search asks for dozens
-        return self.vocabulary.data[starts[number] : starts[number + 1]].tobytes()
+        letters, starts = self._views
+        return letters[starts[number] : starts[number + 1]].tobytes()
 
     def place(self, wanted: bytes) -> int:
         """Return the first term that is not before `wanted` in the order of bytes, by binary search."""

@@ -101,24 +101,21 @@ class Spellings:
         return list(by_stem.values())
 
     def _find(self, beginning: str, ending: str = "", letters: int = 0) -> Iterator[tuple[str, int]]:
-        """Return the words that begin so, or end so, and how many sections hold each.
+        """Return the words that begin so, and how many sections hold each.
 
-        With `letters`, those alone that have as many, give or take one.
+        With `letters`, those that begin or end so, and have as many, give or take one; some of them twice.
         """
         wanted, starts = beginning.encode(), self._postings.term_starts
         numbers = np.arange(self._postings.place(wanted), self._postings.place(wanted + b"\xff"))
-        if ending:
-            signs = enumerate(reversed(ending.encode()), start=1)
-            last = self._postings.vocabulary.take  # clips what is before the first word, which is too short then
-            are_there = [last(starts[1:] - place, mode="clip") == sign for place, sign in signs]
-            numbers = np.concatenate([numbers, np.flatnonzero(np.all(are_there, axis=0))])
         if letters:
-            numbers = numbers[abs(starts[numbers + 1] - starts[numbers] - letters) <= 1]
-        return map(self._count_sections, dict.fromkeys(numbers.tolist()))
-
-    def _count_sections(self, number: int) -> tuple[str, int]:
-        starts = self._postings.starts.data
-        return self._postings.term(number).decode(), starts[number + 1] - starts[number]
+            fits = abs(np.diff(starts) - letters) <= 1
+            numbers, behind = numbers[fits[numbers]], np.flatnonzero(fits)
+            for place, sign in enumerate(reversed(ending.encode()), start=1):
+                behind = behind[self._postings.vocabulary[starts[behind + 1] - place] == sign]
+            numbers = np.concatenate([numbers, behind])
+        sections = self._postings.starts[numbers + 1] - self._postings.starts[numbers]
+        words = (self._postings.term(number).decode() for number in numbers.tolist())
+        return zip(words, sections.tolist(), strict=True)
 
 
 def may_be_typo(word: str) -> bool:
@@ -146,7 +143,12 @@ def typo_cost(wrote: str, meant: str) -> float:
 
 
 def _count_alike(one: str, other: str) -> int:
-    return sum(1 for _ in takewhile(lambda letters: letters[0] == letters[1], zip(one, other, strict=False)))
+    count = 0
+    for left, right in zip(one, other, strict=False):
+        if left != right:
+            break
+        count += 1
+    return count
 
 
 def list_words(texts: Mapping[int, str]) -> dict[int, Sequence[str]]:
