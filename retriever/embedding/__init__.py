@@ -72,4 +72,7 @@ def is_english_word(word: str) -> bool:
 
 def unread_tokens(encoder: Encoder, questions: Sequence[str]) -> list[int]:
     """Return how many tokens at the end of each question the encoder does not read; 0 for all but the longest."""
+    # In ASCII a text has no more tokens than characters, beside a few special ones: most need not be counted.
+    if all(question.isascii() and 2 * len(question) < encoder.max_tokens for question in questions):
+        return [0] * len(questions)
     return [max(0, count - encoder.max_tokens) for count in encoder.count_tokens(questions)]

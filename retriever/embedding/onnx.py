@@ -152,9 +152,10 @@ class OnnxEncoder(TokenEncoder):
             return np.empty((0, self.dimension), dtype=np.float32)
         embed = partial(self._one, token_type=self._card.question_type if are_questions else 0)
         try:
-            first = embed(texts[0].ids)  # the model is loaded by it, and not by every thread at once
-            with ThreadPoolExecutor(usable_cores()) as pool:
-                rows = [first, *pool.map(embed, [text.ids for text in texts[1:]])]
+            rows = [embed(texts[0].ids)]  # the model is loaded by it, and not by every thread at once
+            if len(texts) > 1:
+                with ThreadPoolExecutor(usable_cores()) as pool:
+                    rows += pool.map(embed, [text.ids for text in texts[1:]])
         except onnx_errors() as error:
             raise EncoderError(f"{self._folder / MODEL_NAME} cannot be run: {error}") from error
         return unit_rows(rows, len(texts), str(self._folder))
