@@ -299,8 +299,11 @@ class Bm25(ABC):
         covered, total = np.zeros(len(wanted)), 0.0
         for token, postings in lists.items():
             rarity = weights.get(token, 1.0) * self._describe(postings).rarity
-            held = [_are_in(rows, column.rows) for column in postings if len(column.rows)]  # few are in properties
-            covered += rarity * np.any(held, axis=0)
+            is_held = np.zeros(len(wanted), np.bool_)
+            for column in postings:
+                if len(column.rows):  # few are in properties
+                    is_held |= _are_in(rows, column.rows)
+            covered += rarity * is_held
             total += rarity
         shares: list[float] = (covered * _are_in(wanted, keys) / total if total else covered).tolist()
         return shares
