@@ -16,7 +16,7 @@ from pageindex.text import sanitize as sanitize
 from pageindex.text import sanitize_line as sanitize_line
 from retriever.errors import UsageError, name_program
 from retriever.lexical.sections import is_status
-from retriever.lexical.tokens import tokenize
+from retriever.lexical.tokens import tokenize_unit
 from retriever.query import Correction, ExpansionReport, Scope
 from retriever.trace import Spent
 from retriever.types import Answer, CitedSentence, Degradation, Hit, IndexState, ShortAnswer
@@ -163,7 +163,7 @@ def find_highlights(text: str, stems: frozenset[str], languages: tuple[str, ...]
     """Return (start, end) of each word in the text that the keyword ranking counts as one of the stems, in order."""
     places: list[tuple[int, int]] = []
     for word in _WORD.finditer(text):
-        found = [term for term in tokenize(word[0], languages) if term in stems]
+        found = [term for term in tokenize_unit(word[0], languages) if term in stems]
         # In a script without spaces a "word" is a whole clause: only the characters that matched are marked.
         literal = [
             (word.start() + match.start(), word.start() + match.end())
