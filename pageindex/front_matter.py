@@ -3,15 +3,15 @@
 As for gray-matter, a word behind `---` may name another format: `---json`, `---toml`.
 
 Nothing in it is executed or converted: scalars are kept as they were written, so that `version: 2.10` stays 2.10 and
-`date: 2024-13-01` is no error. Whatever is wrong with a block is a warning. Where a field is no YAML, the others are
-read, and the block is text as well, so that no word is lost.
+`date: 2024-13-01` is no error. Whatever is wrong with a block is a warning, and the block is text, so that no word is
+lost.
 """
 
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time
-from itertools import islice, pairwise
+from itertools import islice
 
 MAX_CHARS = 65_536  # longer blocks are not read: PyYAML takes 0.7 s for 500 KB
 MAX_FIELDS = 200  # of one document
@@ -33,7 +33,7 @@ class FrontMatter:
     # nested (`author.name`), one for each item of a list; values on one line, empty for null.
     fields: tuple[tuple[str, str], ...] = ()
     # What was not understood, as a clause; empty when all was, and when there is none. With one, the lines are text
-    # like any other, and the fields are those understood.
+    # like any other.
     warning: str = ""
 
     @property
@@ -61,10 +61,7 @@ def read_front_matter(text: str) -> FrontMatter:
     try:
         values = parse(f"\n{block}\n")  # with a line above it, so that lines are counted as in the file
     except (ValueError, OverflowError, RecursionError) as error:
-        values, unread = _read_each_field(block) if parse is _parse_yaml else ({}, [])
-        warning = f"front matter is read as text: {error}"
-        if values:
-            warning += f"; its fields are read, except in line {', '.join(unread)}"
+        values, warning = {}, f"front matter is read as text: {error}"
     if block.startswith("\n#") or ("#" in block and not values):  # a heading between two rules rather than a comment
         return FrontMatter(warning=warning)
     if not isinstance(values, dict):
@@ -108,23 +105,6 @@ def _flatten(value: object, key: str = "") -> Iterator[tuple[str, str]]:
             yield from _flatten(item, key)
     elif key:
         yield key, _read_line(value)
-
-
-def _read_each_field(block: str) -> tuple[dict[object, object], list[str]]:
-    """Return the fields of a block that are YAML each by itself, and the lines of the others, counted in the file."""
-    values: dict[object, object] = {}
-    unread = []
-    lines = block.split("\n")
-    starts = [number for number, line in enumerate(lines) if line and line[0] not in " \t#-]}"]
-    for start, end in pairwise([*starts[:MAX_FIELDS], len(lines)]):
-        found: object = None
-        with suppress(ValueError, OverflowError, RecursionError):
-            found = _parse_yaml("\n".join(lines[start:end]))
-        if isinstance(found, dict) and not found.keys() & values.keys():
-            values |= found
-        else:
-            unread.append(str(start + 2))
-    return values, unread
 
 
 def _parse_yaml(block: str) -> object:
