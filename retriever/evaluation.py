@@ -12,7 +12,6 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
 from itertools import combinations
 from math import log2, sqrt
 from pathlib import Path
@@ -174,10 +173,7 @@ def measure_ranking(ranking: Sequence[str], right: Judgements) -> Values:
     }
 
 
-PERMUTATIONS = 10_000
 DEVIATIONS = 1.96  # of a normal distribution, that hold 95 %
-SIGNIFICANT = 0.05  # a p-value below it is called significant
-SEED = 20_240_601  # any number, but always the same, so that the same values give the same p
 EQUAL = 1e-12  # sums of the same numbers in another order differ by less
 
 FloatArray = npt.NDArray[np.float64]
@@ -200,15 +196,9 @@ class MeanDifference:
     mean: float  # the first one's mean minus the second one's
     low: float
     high: float  # the ends of the 95 % interval of that
-    p: float  # how often chance alone makes as large a difference, in either direction; above 0, at most 1
     wins: int  # questions where the first one is better
     losses: int
     ties: int
-
-    @property
-    def is_significant(self) -> bool:
-        """Return whether chance makes it in fewer than 5 of 100 cases; for one comparison, not the best of many."""
-        return self.p < SIGNIFICANT
 
 
 def estimate(values: Sequence[float]) -> Estimate:
@@ -219,17 +209,12 @@ def estimate(values: Sequence[float]) -> Estimate:
 
 
 def difference(first: Sequence[float], second: Sequence[float]) -> MeanDifference:
-    """Return the paired difference, its interval, and the p-value of Fisher's randomisation test."""
-    # Under the null hypothesis the two systems are one, so that the sign of each question's difference is a coin's.
-    # Smucker, Allan and Carterette, "A Comparison of Statistical Significance Tests for Information Retrieval
-    # Evaluation", CIKM 2007. Two-sided, over 10,000 random assignments of signs, the observed one counted among them.
+    """Return the paired difference and its interval."""
     array = np.asarray(first, np.float64) - np.asarray(second, np.float64)
     array[np.abs(array) < EQUAL] = 0.0
     low, high = find_interval(array)
-    extreme = int(np.count_nonzero(np.abs(draw_signs(len(array)) @ array) >= abs(array.sum()) - EQUAL))
     wins, losses = int((array > 0).sum()), int((array < 0).sum())
-    p = (1 + extreme) / (1 + PERMUTATIONS)
-    return MeanDifference(float(array.mean()), low, high, p, wins, losses, len(array) - wins - losses)
+    return MeanDifference(float(array.mean()), low, high, wins, losses, len(array) - wins - losses)
 
 
 def find_interval(array: FloatArray) -> tuple[float, float]:
@@ -237,13 +222,6 @@ def find_interval(array: FloatArray) -> tuple[float, float]:
     margin = DEVIATIONS * float(array.std()) / sqrt(len(array))
     low, high = np.clip(array.mean() + np.array([-margin, margin]), array.min(), array.max())
     return float(low), float(high)
-
-
-@lru_cache(maxsize=8)
-def draw_signs(count: int) -> FloatArray:
-    """Draw PERMUTATIONS rows of signs, the same ones each time."""
-    generator = np.random.default_rng(SEED)
-    return generator.choice(np.array([-1.0, 1.0]), (PERMUTATIONS, count))
 
 
 # The systems that are asked.

@@ -96,14 +96,13 @@ def show_summary(page: Page, summary: Summary) -> None:
     page.table(rows)
     if summary.comparisons:
         page.blank()
-        page.heading("pairs", "difference, 95 % interval, paired randomisation test")
-        rows = [["", "against", "measure", "difference", "p", "won", "lost", "tied"]]
+        page.heading("pairs", "difference, 95 % interval")
+        rows = [["", "against", "measure", "difference", "won", "lost", "tied"]]
         for pair in summary.comparisons:
             found = pair.difference
             interval = f"{format_share(found.mean)} [{format_share(found.low)} {format_share(found.high)}]"
-            p = f"{found.p:.4f}{' *' if found.is_significant else ''}"
             counts = (str(found.wins), str(found.losses), str(found.ties))
-            rows.append([pair.first, pair.second, pair.measure, interval, p, *counts])
+            rows.append([pair.first, pair.second, pair.measure, interval, *counts])
         page.table(rows, left=(0, 1, 2))
 
 
