@@ -1,7 +1,5 @@
 """The metadata block at the beginning of a document: YAML between `---` lines or TOML between `+++` lines.
 
-As for gray-matter, a word behind `---` may name another format: `---json`, `---toml`.
-
 Nothing in it is executed or converted: scalars are kept as they were written, so that `version: 2.10` stays 2.10 and
 `date: 2024-13-01` is no error. Whatever is wrong with a block is a warning, and the block is text, so that no word is
 lost.
@@ -49,9 +47,9 @@ class FrontMatter:
 def read_front_matter(text: str) -> FrontMatter:
     """Read the block that begins `text` (LF line ends), if it is closed, short enough and a mapping; never raise."""
     opening, _, rest = text.partition("\n")
-    parse = _PARSERS.get(opening[:3] + opening[3:].strip())
+    parse = _PARSERS.get(opening.rstrip())
     below = rest.split("\n") if parse else []
-    end = next((number for number, line in enumerate(below) if line.rstrip() in (opening[:3], "...")), None)
+    end = next((number for number, line in enumerate(below) if line.rstrip() in (opening.rstrip(), "...")), None)
     if parse is None or end is None:
         return FrontMatter()
     block = "\n".join(below[:end])
@@ -124,10 +122,4 @@ def _parse_toml(block: str) -> object:
     return tomllib.loads(block)
 
 
-_PARSERS = {
-    "---": _parse_yaml,
-    "---yaml": _parse_yaml,
-    "---json": _parse_yaml,
-    "---toml": _parse_toml,
-    "+++": _parse_toml,
-}
+_PARSERS = {"---": _parse_yaml, "+++": _parse_toml}

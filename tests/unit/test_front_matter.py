@@ -18,7 +18,6 @@ def yaml_block(block: str) -> FrontMatter:
 LONG = [
     ("---", "a: " + "[" * 50_000),
     ("---", "%YAML " + "9" * 5000 + ".1"),
-    ("---json", "[" * 30_000),
     ("+++", "a = " + "[" * 30_000),
     ("+++", "a." * 20_000 + "b = 1"),
     ("+++", "a = " + "1" * 5000),
@@ -27,7 +26,7 @@ LONG = [
 
 @pytest.mark.parametrize(("fence", "block"), [*read_table("yaml", "Front matter that is text"), *LONG])
 def test_hostile_blocks_stay_text(fence: str, block: str) -> None:
-    found = read_front_matter(f"{fence}\n{block}\n{fence[:3]}\n# A\n")
+    found = read_front_matter(f"{fence}\n{block}\n{fence}\n# A\n")
     assert found.warning.startswith("front matter is read as text: ")
 
 
@@ -45,8 +44,8 @@ def test_a_longer_block_is_text() -> None:
     assert (found.lines, found.warning) == (0, "front matter longer than 65,536 characters is read as text")
 
 
-@pytest.mark.parametrize("fence", ["---", "+++", "---json"])
+@pytest.mark.parametrize("fence", ["---", "+++"])
 @given(st.text(alphabet="ab:-[]{}&*!|>'\"#%\n \t,?0\x00\ud800", max_size=80))
 def test_nothing_raises(fence: str, block: str) -> None:
-    found = read_front_matter(f"{fence}\n{block}\n{fence[:3]}\n")
+    found = read_front_matter(f"{fence}\n{block}\n{fence}\n")
     assert found.lines or not found.fields
