@@ -252,8 +252,7 @@ def _read_title(block: Block, content: str, inline: "InlineParser") -> None:
     read = inline.read(title, block.first)
     block.texts = (read if read.line else Inline(title),)  # a picture of a sign alone is shown as it is written
     if block.kind is BlockKind.HEADING:
-        hidden = (comment.removeprefix("<!--").removesuffix("-->").strip() for comment in read.hidden)  # `<!-- #id -->`
-        block.content = name or next((id_[1:] for id_ in hidden if id_.startswith("#")), "")
+        block.content = name
 
 
 def split_attributes(content: str) -> tuple[str, str]:

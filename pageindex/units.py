@@ -155,19 +155,9 @@ def _read_block(block: Block, lead: _Lead) -> Iterator[Unit]:
 
 
 def _read_paragraph(block: Block, lead: _Lead) -> Iterator[Unit]:
-    """Yield a paragraph; as a definition, if it begins with a marked term or is a term above `: text`."""
-    whole = block.texts[0]
-    term = find_marked_term(whole)
-    first, _, below = whole.text.partition("\n")
-    if below.startswith(": "):
-        yield _define(first.strip(), below[2:], Span(lead.line, block.last), lead.text)
-    else:
-        yield from _make_parts(UnitKind.DEFINITION if term else UnitKind.PARAGRAPH, block, lead, term)
-
-
-def _define(term: str, meaning: str, span: Span, lead: str = "") -> Unit:
-    text = f"{term}{'' if term.endswith(('?', '!', ':')) else ':'} {' '.join(meaning.split())}"
-    return Unit(UnitKind.DEFINITION, span, text, lead, term)
+    """Yield a paragraph; as a definition, if it begins with a marked term."""
+    term = find_marked_term(block.texts[0])
+    yield from _make_parts(UnitKind.DEFINITION if term else UnitKind.PARAGRAPH, block, lead, term)
 
 
 def _make_parts(kind: UnitKind, block: Block, lead: _Lead, term: str = "") -> Iterator[Unit]:
@@ -334,7 +324,9 @@ def _read_terms(block: Block) -> Iterator[Unit]:
         if inner.kind is BlockKind.TERM:
             term = inner
         elif term is not None:
-            yield _define(show_block(term), show_block(inner), Span(term.first, inner.last))
+            name = show_block(term)
+            text = f"{name}{'' if name.endswith(('?', '!', ':')) else ':'} {show_block(inner)}"
+            yield Unit(UnitKind.DEFINITION, Span(term.first, inner.last), text, term=name)
 
 
 # Tables.
