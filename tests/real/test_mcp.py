@@ -17,8 +17,7 @@ from tokenizers import Tokenizer
 
 from retriever.command_line.options import WITHOUT_LLM
 from retriever.embedding.encoder import ENGLISH_MODEL
-from retriever.serving.mcp_answers import estimate_tokens
-from retriever.serving.mcp_server import INSTRUCTIONS, DocumentServer, call_tool, list_tools
+from retriever.serving.mcp_server import INSTRUCTIONS, DocumentServer, call_tool, estimate_tokens, list_tools
 from retriever.serving.pool import ServedIndex
 from tests.program import command
 from tests.real.scripted_server import ScriptedServer
