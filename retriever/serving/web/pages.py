@@ -40,8 +40,8 @@ from retriever.places.view import Choices, View
 from retriever.retriever import Retriever
 from retriever.searching.citations import Anchors
 from retriever.serving.pool import Arguments, ServedIndex
-from retriever.serving.web.parse import WHOLE_LINES
 from retriever.serving.web.section_html import (
+    WHOLE_LINES,
     RenderOptions,
     highlight,
     locate_picture,
