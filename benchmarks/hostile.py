@@ -28,7 +28,7 @@ from retriever.display import find_highlights, sanitize
 from retriever.embedding.encoder import bundled_tokens
 from retriever.indexing.chunk import chunk_nodes
 from retriever.lexical.tokens import _cached_terms, tokenize
-from retriever.serving.web.section_html import RenderOptions, render_markdown
+from retriever.serving.section_html import RenderOptions, render_markdown
 
 RATIO = 4
 SUSPICIOUS = 1.6

@@ -194,7 +194,7 @@ def make_application(index: ServedIndex, *, mcp: bool, web: bool) -> Starlette:
         app = make_mcp_app(index)
     app.router.routes.append(make_probe(index))
     if web:
-        from retriever.serving.web.app import make_web_app
+        from retriever.serving.web import make_web_app
 
         app.router.routes.append(Mount("/", make_web_app(index)))
     return app

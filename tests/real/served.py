@@ -15,7 +15,7 @@ from starlette.testclient import TestClient
 from retriever.api import index_folders
 from retriever.serving.mcp_server import call_tool
 from retriever.serving.pool import ServedIndex
-from retriever.serving.web.app import make_web_app
+from retriever.serving.web import make_web_app
 from retriever.store.files import absolute
 from tests.program import LARDER, command, environment, wait_for
 from tests.shelf import write_pages

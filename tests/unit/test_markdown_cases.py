@@ -14,7 +14,7 @@ from pageindex.formats import decode
 from pageindex.links import LinkKind
 from pageindex.node import Node, Span, Unit
 from retriever.indexing.chunk import chunk_nodes
-from retriever.serving.web.section_html import RenderOptions, render_markdown
+from retriever.serving.section_html import RenderOptions, render_markdown
 from tests.fake_encoder import FakeEncoder
 
 CASES = Path(__file__).parents[1] / "markdown_cases"

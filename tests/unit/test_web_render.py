@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pageindex.dialects import get_dialect
-from retriever.serving.web.section_html import RenderOptions, locate_picture, render_markdown
+from retriever.serving.section_html import RenderOptions, locate_picture, render_markdown
 from tests.program import PROJECT
 from tests.shelf import write_pages
 from tests.unit.test_markdown_cases import resolve
@@ -26,7 +26,7 @@ def test_what_folds_is_open_where_an_answer_is_in_it(folds: str) -> None:
 
 
 def test_no_style_of_a_written_list_is_one_of_a_mark() -> None:
-    rules = (PROJECT / "retriever/serving/web/static/page.css").read_text()
+    rules = (PROJECT / "retriever/serving/static/page.css").read_text()
     assert set(re.findall(r"\w*\.written", rules)) == {"ul.written", "mark.written"}
 
 

@@ -1,4 +1,8 @@
-"""The pages, each made with a template of templates/ by a method that answers its address; called in threads."""
+"""The web page and the JSON API: each page is made with a template of templates/ by a method that answers its address.
+
+Nothing here is a coroutine, so that Starlette answers each request in a thread. The API gives the objects that the
+command line prints with --json.
+"""
 
 import os
 import re
@@ -14,19 +18,24 @@ from typing import Any
 from markupsafe import Markup
 from pydantic import Field
 from rich import filesize
+from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, Response, StreamingResponse
+from starlette.responses import HTMLResponse, JSONResponse, Response, StreamingResponse
+from starlette.routing import Mount, Route
+from starlette.staticfiles import StaticFiles
 
 from pageindex.dialects import COMMONMARK, get_dialect
 from pageindex.front_matter import read_front_matter
 from pageindex.node import Node, NodeKind, Span
+from pageindex.text import sanitize_line
 from retriever import display
-from retriever.display import open_templates, sanitize_line
+from retriever.display import add_version, dump, dump_answer, dump_short_answer, open_templates
 from retriever.errors import (
     NotReadyError,
     ParametersError,
     QuestionError,
+    RetrieverError,
     ScopeError,
     UnknownReferenceError,
     UsageError,
@@ -40,7 +49,7 @@ from retriever.places.view import Choices, View
 from retriever.retriever import Retriever
 from retriever.searching.citations import Anchors
 from retriever.serving.pool import Arguments, ServedIndex
-from retriever.serving.web.section_html import (
+from retriever.serving.section_html import (
     WHOLE_LINES,
     RenderOptions,
     highlight,
@@ -48,8 +57,9 @@ from retriever.serving.web.section_html import (
     read_picture,
     render_markdown,
 )
-from retriever.serving.web.site import (
+from retriever.serving.web_parts import (
     NO_TITLE,
+    AskArguments,
     Outline,
     Visit,
     address,
@@ -62,7 +72,7 @@ from retriever.serving.web.site import (
 from retriever.settings import profile_names, profile_summary
 from retriever.store import reading
 from retriever.store.reading import StoredFolder, StoredState, link_ids
-from retriever.trace import milliseconds_since
+from retriever.trace import Spent, milliseconds_since
 from retriever.types import Hit, ShortAnswer
 
 PAGE_WAIT_S = 0.5  # how long a page waits for the documents to be read before it says how far that is
@@ -397,3 +407,78 @@ def _render_text(
 
 
 _DEFINITION = re.compile(r"^ {0,3}\[[^\[\]\n^][^\[\]\n]{0,999}\]:[^\n]*$", re.MULTILINE)
+
+
+# The application, and how errors look in it.
+
+
+def make_web_app(library: ServedIndex) -> Starlette:
+    """Return the application of one index: its pages, its JSON API, and the pictures of its documents."""
+    pages = Pages(library)
+
+    def answer_call(request: Request) -> Response:
+        call = API.get(request.path_params["name"])
+        if call is None:
+            raise HTTPException(404)
+        return JSONResponse(add_version(read_query(request, call).answer(library)))
+
+    def answer_failure(request: Request, error: Exception) -> Response:
+        """Return what went wrong, as JSON below /api and as a page elsewhere."""
+        message, status = explain_error(error)
+        headers = error.headers if isinstance(error, HTTPException) else None
+        if request.url.path.startswith("/api/"):
+            return JSONResponse({"error": message}, status, headers)
+        return HTMLResponse(pages.failure(request, error), status, headers)
+
+    routes = [
+        Route("/", pages.ask),
+        Route("/typed", pages.list_typed),
+        Route("/answer", pages.answer),
+        Route("/read", pages.read),
+        Route("/picture", pages.picture),
+        Route("/api/{name}", answer_call),
+        Mount("/static", StaticFiles(directory=Path(__file__).parent / "static")),
+    ]
+    return Starlette(
+        routes=routes,
+        exception_handlers={RetrieverError: answer_failure, HTTPException: answer_failure},
+    )
+
+
+# The JSON API: the arguments of a call at each address, which answer it in a thread, or raise RetrieverError.
+
+
+class SearchCall(AskArguments):
+    """The sections that answer a question."""
+
+    full: bool = False
+    """Whether each hit has its section's text."""
+    explain: bool = False
+    """Whether the answer has its trace, and the texts that a language model made up to search with."""
+
+    def answer(self, library: ServedIndex) -> dict[str, Any]:
+        begun = time.perf_counter()
+        answer = library.open(self.profile).search(self.request)
+        spent = Spent.since(begun, answer.trace.stages)
+        return dump_answer(answer, spent, full=self.full, explain=self.explain)
+
+
+class AnswerCall(AskArguments):
+    """A few sentences, and the sections."""
+
+    def answer(self, library: ServedIndex) -> dict[str, Any]:
+        begun = time.perf_counter()
+        short = library.open(self.profile).answer(self.request)
+        return dump_short_answer(short, Spent.since(begun, short.answer.trace.stages))
+
+
+class NodeCall(Arguments):
+    """The text of a section, a file or lines of one."""
+
+    reference: str
+
+    def answer(self, library: ServedIndex) -> dict[str, Any]:
+        return dict(dump(library.open().read(self.reference)))
+
+
+API: Mapping[str, type[Any]] = {"search": SearchCall, "answer": AnswerCall, "node": NodeCall}

@@ -39,7 +39,8 @@ from pageindex.dialects import COMMONMARK, MAX_NESTING, Dialect, add_rules
 from pageindex.links import LinkKind, join_path
 from pageindex.node import Span
 from pageindex.rules import COMPONENT, PICTURE_TYPES, show_component, split_words
-from retriever.display import find_highlights, sanitize
+from pageindex.text import sanitize
+from retriever.display import find_highlights
 from retriever.errors import UsageError
 from retriever.indexing.request import FolderAccess
 

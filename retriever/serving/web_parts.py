@@ -1,4 +1,4 @@
-"""Parts of the pages and the API: arguments of a question, addresses, the drawn tree, example questions."""
+"""Parts of the pages and the API: arguments of a question, addresses, the drawn tree."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
