@@ -22,7 +22,7 @@ class CitedDocument:
     folder: str
     """Absolute."""
     name: str
-    """Its id: its path in the folder, after the folder's prefix; `retriever.looking.references` reads it back."""
+    """Its id: its path in the folder, after the folder's prefix; `retriever.looking.browse` reads it back."""
 
 
 _CITED = (
