@@ -19,7 +19,7 @@ from retriever.lexical.sections import is_status
 from retriever.lexical.tokens import tokenize_unit
 from retriever.query import Correction, ExpansionReport, Scope
 from retriever.trace import Spent
-from retriever.types import Answer, CitedSentence, Degradation, Hit, IndexState, ShortAnswer
+from retriever.types import Answer, Cited, CitedSentence, Degradation, Hit, IndexState, ShortAnswer
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -176,6 +176,23 @@ def find_highlights(text: str, stems: frozenset[str], languages: tuple[str, ...]
         elif found:
             places.append(word.span())
     return places
+
+
+def shorten_path(folder: str, file: str) -> str:
+    """Return the file's path as an editor started here opens it: relative or absolute, whichever is shorter."""
+    absolute = os.path.normpath(f"{folder}/{file}")
+    try:
+        relative = os.path.relpath(absolute)
+    except (OSError, ValueError):  # the current folder was deleted, or is on another drive
+        return absolute
+    return min(relative, absolute, key=len)
+
+
+def shorten_citation(place: Cited) -> str:
+    """Return the lines of a file as an editor opens them, and as `read` takes them."""
+    if place.cited_as not in ("", place.file):
+        return place.citation
+    return f"{shorten_path(place.folder, place.file)}:{place.cited_lines}"
 
 
 EDITOR_VARIABLE = "HYBRID_RETRIEVE_EDITOR"

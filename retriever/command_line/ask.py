@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING
 import click
 
 from retriever.command_line import COMMANDS, options
-from retriever.command_line.console import Console
 from retriever.command_line.options import ExitCode, Opening
-from retriever.command_line.output import Output, Printer, note_pending, print_text
+from retriever.command_line.output import Console, Output, Printer, note_pending, print_text
 from retriever.errors import IndexUnusableError, UsageError, name_program
 from retriever.looking.indexes import list_indexes
 from retriever.query import AskRequest, Scope

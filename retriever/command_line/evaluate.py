@@ -6,9 +6,8 @@ from pathlib import Path
 import click
 
 from retriever.command_line import options
-from retriever.command_line.console import Console
 from retriever.command_line.options import ExitCode, Opening
-from retriever.command_line.output import Output
+from retriever.command_line.output import Console, Output
 from retriever.command_line.render import Page
 from retriever.display import pluralize
 from retriever.evaluation import (

@@ -9,9 +9,8 @@ import click
 from retriever import api
 from retriever.api import forget_documents
 from retriever.command_line import options
-from retriever.command_line.console import Console
 from retriever.command_line.options import ExitCode, Opening
-from retriever.command_line.output import Output
+from retriever.command_line.output import Console, Output
 from retriever.display import dump, format_age, pluralize
 from retriever.errors import RetrieverError, UsageError, suggest
 from retriever.indexing.request import IndexReport

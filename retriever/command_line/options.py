@@ -11,8 +11,7 @@ from click.core import augment_usage_errors
 from click.shell_completion import CompletionItem
 
 from retriever import api
-from retriever.command_line.console import Console
-from retriever.command_line.output import JsonOutput, Output
+from retriever.command_line.output import Console, JsonOutput, Output
 from retriever.display import sanitize_line
 from retriever.errors import NoIndexError, QuestionError, name_program
 from retriever.query import Scope

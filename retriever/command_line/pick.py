@@ -21,9 +21,9 @@ from prompt_toolkit.layout.processors import BeforeInput
 from prompt_toolkit.styles import Style
 
 from retriever.command_line import options
-from retriever.command_line.console import Console, shorten_citation
 from retriever.command_line.options import ExitCode, Opening
-from retriever.display import find_highlights, sanitize_line
+from retriever.command_line.output import Console
+from retriever.display import find_highlights, sanitize_line, shorten_citation
 from retriever.errors import RetrieverError, UsageError
 from retriever.query import AskRequest, Scope
 from retriever.retriever import Retriever

@@ -15,8 +15,8 @@ import click
 from click.shell_completion import shell_complete
 
 from retriever.command_line import COMMANDS, GROUPS
-from retriever.command_line.console import abandon_output, prepare_streams
 from retriever.command_line.options import COMMAND_IMPLIED, ExitCode, WithHelp
+from retriever.command_line.output import abandon_output, prepare_streams
 from retriever.display import sanitize
 from retriever.errors import INSTALLED, RetrieverError, UsageError, name_program
 

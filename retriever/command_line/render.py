@@ -9,7 +9,6 @@ from typing import TextIO
 from rich.console import Console
 from rich.text import Text
 
-from retriever.command_line.console import shorten_citation
 from retriever.display import (
     CLOSEST_PASSAGES,
     SIGNALS,
@@ -23,6 +22,7 @@ from retriever.display import (
     make_editor_link,
     sanitize,
     sanitize_line,
+    shorten_citation,
 )
 from retriever.errors import name_program
 from retriever.trace import Spent

@@ -8,8 +8,8 @@ from pathlib import Path
 import click
 
 from retriever.command_line import options
-from retriever.command_line.console import Console
 from retriever.command_line.options import ExitCode, Opening
+from retriever.command_line.output import Console
 from retriever.settings import load_profile
 
 

@@ -13,10 +13,9 @@ import click
 from rich import filesize
 
 from retriever.command_line import options
-from retriever.command_line.console import Console, shorten_citation
 from retriever.command_line.options import ExitCode, Opening
-from retriever.command_line.output import Output, print_line, print_text
-from retriever.display import CITATION_STATES, dump_node, format_refresh_command, pluralize
+from retriever.command_line.output import Console, Output, print_line, print_text
+from retriever.display import CITATION_STATES, dump_node, format_refresh_command, pluralize, shorten_citation
 from retriever.looking.browse import refuse_two_files
 from retriever.looking.indexes import find_holder
 from retriever.settings import Profile, list_settings, load_profile, profile_names, profile_summary

@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING
 import click
 
 from retriever.command_line import options
-from retriever.command_line.console import Console
 from retriever.command_line.options import ExitCode
-from retriever.command_line.output import Output
+from retriever.command_line.output import Console, Output
 from retriever.display import pluralize
 from retriever.embedding import open_encoder
 from retriever.errors import NoIndexError, UsageError
