@@ -21,8 +21,8 @@ GROUPS = {
         "postgres": (".postgres.command:postgres", "Set up an index in PostgreSQL, grant rights, or run a worker."),
     },
     "For programs and browsers": {
-        "serve": ("serve:serve", "Serve agents (MCP over HTTP) or a web page and its JSON API, on this machine."),
-        "mcp": ("serve:mcp", "Serve an agent (MCP) over standard input and output."),
+        "serve": ("index:serve", "Serve agents (MCP over HTTP) or a web page and its JSON API, on this machine."),
+        "mcp": ("index:mcp", "Serve an agent (MCP) over standard input and output."),
     },
     "Choose and measure": {
         "profiles": ("show:profiles", "List the profiles, or show every setting of one."),
