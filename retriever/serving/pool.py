@@ -4,6 +4,7 @@ import contextlib
 import logging
 import threading
 from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass, field
 from pathlib import PurePath
 from typing import Any, TypeVar
@@ -26,7 +27,7 @@ from retriever.looking.status import read_overview, write_overview
 from retriever.places import Store
 from retriever.retriever import Retriever
 from retriever.served.generator import Generator
-from retriever.settings import DEFAULT_PROFILE, Profile, load_profile, merge, profile_names
+from retriever.settings import DEFAULT_PROFILE, load_profile, merge, profile_names
 from retriever.store.database import read_transaction
 from retriever.store.files import Closing, absolute
 from retriever.trace import NoProgress
@@ -54,8 +55,9 @@ class ServedIndex(Closing):
         # By profile and settings; those are few, so each stays open, with some 16 MB.
         self._opened: dict[str, Retriever] = {}
         self._lock = threading.Lock()
-        self._indexing: IndexingThread | None = None
-        self._probing = threading.Timer(0, log.debug)  # not started
+        # Done when questions can be answered, or with what prevented that; None: nothing had to be indexed yet.
+        self._readable: Future[None] | None = None
+        self._indexing: threading.Thread | None = None
         self.progress = LastProgress()
 
     def open(
@@ -70,22 +72,24 @@ class ServedIndex(Closing):
         if profile and profile != self.profile and profile not in profile_names():
             raise UsageError(f"there is no profile {profile!r}; there are: {', '.join(profile_names())}")
         with self._lock:
-            if self.docs and self._indexing is None:
+            if self.docs and self._readable is None:
                 request = index_request(self.docs, self.index, self.profile, self.settings)
                 # From now on it is the same place, even if another index is used elsewhere.
                 self.index = request.store
                 self._start_indexing(request)
-            indexing = self._indexing
-        if indexing is not None and not indexing.can_answer.wait(self.wait_s if wait_s is None else wait_s):
-            raise NotReadyError(f"the documents are being read{self.progress}; ask again in a moment")
+            readable = self._readable
+        if readable is not None:
+            try:
+                readable.result(self.wait_s if wait_s is None else wait_s)
+            except Exception:
+                if not readable.done():
+                    raise NotReadyError(f"the documents are being read{self.progress}; ask again in a moment") from None
+                self._readable = None
+                raise
         with self._lock:
-            if indexing is not None and indexing.failure is not None:
-                self._indexing = None
-                raise indexing.failure
             key = repr((profile or self.profile, settings))
             if key not in self._opened:
                 self._opened[key] = self._open(profile or self.profile, settings or {})
-            self._probe_later(self._opened[key].profile)
             return self._opened[key]
 
     def _open(self, profile: str, settings: Mapping[str, Any]) -> Retriever:
@@ -98,20 +102,40 @@ class ServedIndex(Closing):
         with retriever.view() as view:
             # The texts that wait in a database are for workers, or for `index`: there may be other servers.
             is_partial = view.state.embedded_share < 1 and request.store.embeds_itself
-        if is_partial and self._indexing is None:
+        if is_partial and self._readable is None:
             self._start_indexing(request)
+        if retriever.profile.use_llm:  # when the question of now is answered, the model shows what it can do
+            probing = threading.Timer(retriever.profile.llm.seconds, probe_once, [retriever.profile])
+            probing.daemon = True
+            probing.start()
         return retriever
 
-    def _probe_later(self, profile: Profile) -> None:
-        """Find out what a language model can do in the background, when the question of now is answered."""
-        if profile.use_llm and not self._probing.is_alive():
-            self._probing = threading.Timer(profile.llm.seconds, probe_once, [profile])
-            self._probing.daemon = True
-            self._probing.start()
-
     def _start_indexing(self, request: IndexRequest) -> None:
-        self._indexing = IndexingThread(request, self.progress)
+        """Index while questions are answered: once the words are there by words, then the rest.
+
+        The thread need not end before the process does: what it has committed is kept.
+        """
+        self._readable = Future()
+        if not request.docs:  # what is there answers
+            self._readable.set_result(None)
+        self._indexing = threading.Thread(target=self._index, args=(request, self._readable), daemon=True)
         self._indexing.start()
+
+    def _index(self, request: IndexRequest, readable: "Future[None]") -> None:
+        def let_in() -> None:
+            if not readable.done():
+                readable.set_result(None)
+
+        try:
+            update_index(request, self.progress, let_in)
+        except _StoppedError:
+            pass
+        except Exception as error:  # a waiting caller raises it; later it is said in the log
+            if readable.done():
+                log.log(logging.INFO if isinstance(error, IndexLockedError) else logging.ERROR, "%s", error)
+            else:
+                readable.set_exception(error)
+        let_in()
 
     def has_llm(self) -> bool:
         """Return whether the language model of its profile runs, and may be asked."""
@@ -153,47 +177,13 @@ class ServedIndex(Closing):
 
     def close(self) -> None:
         """Close everything that was opened."""
-        self._probing.cancel()
-        if self._indexing is not None:
-            self._indexing.stop()
+        self.progress.is_stopped = True
+        if self._indexing is not None:  # it ends after what is being embedded now, or is left behind
+            self._indexing.join(STOP_SECONDS)
         with self._lock:
             for retriever in self._opened.values():
                 retriever.close()
             self._opened.clear()
-
-
-class IndexingThread(threading.Thread):
-    """Index while questions are answered: once the words are there by words, then the rest.
-
-    A thread that need not end before the process does: what it has committed is kept.
-    """
-
-    def __init__(self, request: "IndexRequest", progress: "LastProgress") -> None:
-        super().__init__(daemon=True, name="indexing")
-        self._request = request
-        self._progress = progress
-        self.can_answer = threading.Event()  # set as well where it failed before
-        if not request.docs:  # what is there answers
-            self.can_answer.set()
-        self.failure: Exception | None = None  # that came before questions could be answered
-
-    def run(self) -> None:
-        try:
-            update_index(self._request, self._progress, self.can_answer.set)
-        except _StoppedError:
-            pass
-        except Exception as error:  # a waiting caller raises it; later it is said in the log
-            if not self.can_answer.is_set():
-                self.failure = error
-            else:
-                log.log(logging.INFO if isinstance(error, IndexLockedError) else logging.ERROR, "%s", error)
-        finally:
-            self.can_answer.set()
-
-    def stop(self) -> None:
-        """End it after what is being embedded now, or leave it behind."""
-        self._progress.is_stopped = True
-        self.join(STOP_SECONDS)
 
 
 class _StoppedError(Exception):
