@@ -329,41 +329,40 @@ def read_excerpt(connection: Connection, reference: str, access: FolderAccess) -
     """
     key, node_id, lines = find_place(connection, reference)
     stored = list(reading.nodes_of_documents(connection, [key]))  # in document order, the file first
-    file, anchors = stored[0].node, Anchors(connection, [key], access)
+    node, anchors = stored[0].node, Anchors(connection, [key], access)
     state, now = anchors.look_at(key)
-
-    def excerpt(node: Node, span: Span, text: str, state: CitationState) -> Excerpt:
-        return Excerpt(
-            node_id=node.id,
-            folder=anchors.documents[key].folder,
-            file=file.path,
-            span=span,
-            text=text,
-            title=node.title,
-            breadcrumb=node.breadcrumb,
-            citation_state=state,
-            cited_as=anchors.documents[key].name,
-        )
-
-    if state == "stale" and (lines or node_id == file.id):
+    if state == "stale" and (lines or node_id == node.id):
         # Lines of a file that has changed: a citation of today names them as they are now.
         last_line = count_lines(now)
-        span = check_lines(file, last_line, lines or (1, last_line))
-        return excerpt(file, span, _cut(now, span), "exact")
-    if lines:
-        span = check_lines(file, find_last_line(stored), lines)
+        span, state = check_lines(node, last_line, lines or (1, last_line)), "exact"
+        text = _cut(now, span)
     else:
-        below, spans = {node_id}, list[Span]()
-        for item in stored:
-            if item.node.id == node_id or item.parent_id in below:
-                below.add(item.node.id)
-                spans += [item.node.span] if item.node.span else []
-        if not spans:
-            raise UsageError(f"{file.path} is empty")
-        span = Span(spans[0].first, spans[-1].last)
-    text = _cut("".join(item.node.text for item in stored if item.node.span), span)
-    anchor = anchors.anchor(key, span, text)
-    return excerpt(find_document_holder(stored, span.first), anchor.span, text, anchor.state)
+        if lines:
+            span = check_lines(node, find_last_line(stored), lines)
+        else:
+            spans = [item.node.span for item in stored if item.node.span and is_within(item.node.id, node_id)]
+            if not spans:
+                raise UsageError(f"{node.path} is empty")
+            span = Span(spans[0].first, spans[-1].last)
+        text = _cut("".join(item.node.text for item in stored if item.node.span), span)
+        anchor, node = anchors.anchor(key, span, text), find_document_holder(stored, span.first)
+        span, state = anchor.span, anchor.state
+    return Excerpt(
+        node_id=node.id,
+        folder=anchors.documents[key].folder,
+        file=node.path,
+        span=span,
+        text=text,
+        title=node.title,
+        breadcrumb=node.breadcrumb,
+        citation_state=state,
+        cited_as=anchors.documents[key].name,
+    )
+
+
+def is_within(node_id: str, other: str) -> bool:
+    """Return whether a file or section is another one of its document, or below that."""
+    return f"{node_id}/".startswith((f"{other}/", f"{other}#"))
 
 
 def _cut(text: str, span: Span) -> str:
@@ -499,7 +498,7 @@ def score_similar(
     if not view.state.fingerprint:
         raise UsageError("the index has no vectors, by which to say what is similar", hint=suggest("index FOLDER"))
     of_file = {node.id for node in reading.outlines(view.connection, [key])}
-    own = {part for part in of_file if f"{part}/".startswith((f"{node_id}/", f"{node_id}#"))}
+    own = {part for part in of_file if is_within(part, node_id)}
     _, owners, matrix = vectors_of_nodes(view.connection, view.state.fingerprint, own)
     if not len(matrix):
         yet = " yet; ask again when more is" if view.state.embedded_share < 1 else ""
