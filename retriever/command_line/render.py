@@ -1,12 +1,12 @@
 """An answer for people: each hit with its citation, what it says, and why it was found; and how it was made."""
 
-import os
 import shutil
 from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TextIO
 
 from rich.console import Console
+from rich.style import Style
 from rich.text import Text
 
 from retriever.display import (
@@ -36,7 +36,7 @@ INDENT = 4
 
 CRUMB = " \u203a "  # between two titles of a breadcrumb
 BAR = "\u2502 "  # before each line of a quoted text
-CITED = "bold cyan"
+CITED = Style(bold=True, color="cyan")
 MATCHED = "bold yellow"
 QUIET = "dim"
 
@@ -54,14 +54,13 @@ class Page:
 
     console: Console
     width: int  # columns to wrap at, on a terminal
-    has_links: bool = False  # whether citations open in an editor
 
     @classmethod
     def on(cls, stream: TextIO) -> "Page":
-        """Return a page on that stream; colours and links on a terminal alone."""
+        """Return a page on that stream; colours on a terminal alone."""
         width = max(MIN_WIDTH, shutil.get_terminal_size().columns)
         console = PipeConsole(file=stream, width=width, highlight=False, markup=False, emoji=False)
-        return cls(console, min(width, MAX_WIDTH), stream.isatty() and os.environ.get("TERM") != "dumb")
+        return cls(console, min(width, MAX_WIDTH))
 
     def paragraph(self, text: Text, indent: int = 0) -> None:
         """Print prose; elsewhere than on a terminal it stays one line, so that tools find what is in it."""
@@ -78,9 +77,9 @@ class Page:
 
     def cite(self, place: Cited) -> Text:
         """Cite lines of a file; on a terminal they open in the editor that `make_editor_link` finds."""
-        text = Text(sanitize_line(shorten_citation(place)), CITED)
-        address = make_editor_link(f"{place.folder}/{place.file}", place.cited_lines.first) if self.has_links else ""
-        return Text.assemble(f"\x1b]8;;{address}\x1b\\", text, "\x1b]8;;\x1b\\") if address else text
+        is_linked = self.console.file.isatty()
+        address = make_editor_link(f"{place.folder}/{place.file}", place.cited_lines.first) if is_linked else None
+        return Text.assemble((sanitize_line(shorten_citation(place)), CITED + Style(link=address)))
 
     def quotation(self, text: Text, indent: int) -> None:
         """Print lines of a document unchanged, behind a bar."""

@@ -172,7 +172,7 @@ def test_json_is_exact_in_any_encoding(monkeypatch: pytest.MonkeyPatch, encoding
 
 # Citations open in an editor.
 
-LINK = re.compile(r"\x1b\]8;;([^\x1b]*)\x1b\\(.*?)\x1b\]8;;\x1b\\")
+LINK = re.compile(r"\x1b\]8;(?:id=\d+)?;([^\x1b]*)\x1b\\(.*?)\x1b\]8;;\x1b\\")
 CODE = "code://open?{path}#{line}"
 
 
