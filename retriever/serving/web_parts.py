@@ -57,7 +57,7 @@ class Visit(AskArguments):
 
     @property
     def _asked(self) -> dict[str, Any]:
-        return {field.alias or name: getattr(self, name) for name, field in AskArguments.model_fields.items()}
+        return self.model_dump(by_alias=True, include=set(AskArguments.model_fields))
 
     def list_filters(self) -> Iterator[tuple[str, str]]:
         """Yield each filter as it is written in a question, with the address without it."""
@@ -108,13 +108,8 @@ def read_query(request: Request, model: type[Model]) -> Model:
 def parse_query(request: Request, model: type[Arguments]) -> dict[str, Any]:
     """Return the values of a query string by their names; of those that may come several times, all."""
     several = {field.alias or name for name, field in model.model_fields.items() if field.annotation == Texts}
-    given: dict[str, Any] = {}
-    for name, value in request.query_params.multi_items():
-        if name not in several:
-            given[name] = value
-        elif value:
-            given[name] = (*given.get(name, ()), value)
-    return given
+    given = request.query_params
+    return {name: tuple(filter(None, given.getlist(name))) if name in several else given[name] for name in given}
 
 
 # The tree of documents as nested lists: the way to what is highlighted, and what is beside it where that is not much.
