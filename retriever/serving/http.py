@@ -26,7 +26,6 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Mount, Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from pageindex.corpus import read_file
 from retriever.errors import RetrieverError, ServingError, UsageError
 from retriever.served.transport import is_this_machine
 from retriever.serving.pool import ServedIndex
@@ -120,7 +119,6 @@ def bracket(host: str) -> str:
 
 
 MIN_TOKEN_LENGTH = 16
-MAX_TOKEN_BYTES = 10_000
 MAX_CONNECTIONS = 256  # further ones are answered with 503; systems let a process open 1,024 files
 SHUTDOWN_SECONDS = 8  # for what is in flight when the process has to end; containers are given 10 s
 EVERYWHERE = frozenset({"", "0.0.0.0", "::"})  # every address of the machine: no request names one of them
@@ -150,7 +148,7 @@ def open_token(path: Path) -> str:
             with os.fdopen(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "w", encoding="ascii") as file:
                 file.write(f"{token_urlsafe(32)}\n")
         is_shared = os.name == "posix" and path.stat().st_mode & 0o077
-        token = read_file(path, MAX_TOKEN_BYTES, follow_link=True).decode("utf-8", "replace").strip()
+        token = path.read_text("utf-8", "replace").strip()
     except OSError as error:
         raise UsageError(f"--token-file {path} cannot be read: {error.strerror or error}") from error
     if is_shared:
