@@ -264,9 +264,8 @@ def serve(
     # What is imported next may catch a Ctrl-C and report an error of its own: until the server listens for it, it ends
     # the process at once.
     signal.signal(signal.SIGINT, lambda *_: os._exit(ExitCode.INTERRUPTED))
-    from retriever.serving import http
+    from retriever.serving import ServedIndex, http
     from retriever.serving.http import ServerAddress
-    from retriever.serving.pool import ServedIndex
 
     token = http.open_token(Path(token_file).expanduser()) if token_file else ""
     http.check_host(host, token)
@@ -301,8 +300,8 @@ def mcp(console: Console, opening: Opening) -> ExitCode:
 
     It belongs in the configuration of an editor or a coding agent, not in a terminal.
     """
+    from retriever.serving import ServedIndex
     from retriever.serving.mcp_server import DocumentServer, serve_stdio
-    from retriever.serving.pool import ServedIndex
 
     load_profile(opening.profile, opening.settings)  # mistakes in it are named now, not when somebody asks
     with ServedIndex(*opening.arguments) as served:

@@ -28,7 +28,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from retriever.errors import RetrieverError, ServingError, UsageError
 from retriever.served.transport import is_this_machine
-from retriever.serving.pool import ServedIndex
+from retriever.serving import ServedIndex
 
 LOOPBACK_NAMES = ("127.0.0.1", "localhost", "[::1]")
 # Asked by what starts and watches servers, under any name and without a token; it says nothing of the documents.

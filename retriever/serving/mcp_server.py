@@ -34,7 +34,7 @@ from retriever.display import CITATION_STATES, VERDICTS, code, explain_correctio
 from retriever.errors import RetrieverError, UnknownReferenceError, UsageError
 from retriever.looking.browse import CitedNode, Excerpt, Relations, find_relations, load_tree_at
 from retriever.query import AskRequest, Scope
-from retriever.serving.pool import Arguments, ServedIndex, read_arguments
+from retriever.serving import Arguments, ServedIndex, read_arguments
 from retriever.settings import profile_names
 from retriever.text import cut
 from retriever.types import Answer, CitationState, Hit, ShortAnswer

@@ -48,7 +48,7 @@ from retriever.looking.status import read_overview
 from retriever.places.view import Choices, View
 from retriever.retriever import Retriever
 from retriever.searching.citations import Anchors
-from retriever.serving.pool import Arguments, ServedIndex
+from retriever.serving import Arguments, ServedIndex
 from retriever.serving.section_html import (
     WHOLE_LINES,
     RenderOptions,

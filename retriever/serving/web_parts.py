@@ -15,7 +15,7 @@ from retriever.looking.browse import load_tree
 from retriever.places.view import Choices, View, list_choices
 from retriever.query import FILTERS, AskRequest, Scope
 from retriever.searching.follow_up import MAX_SAID_CHARS, MAX_TURNS
-from retriever.serving.pool import Arguments, Model, read_arguments
+from retriever.serving import Arguments, Model, read_arguments
 from retriever.store import reading
 from retriever.text import as_tuple, cut
 from retriever.types import Cited, CitedSentence, Hit

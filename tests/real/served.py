@@ -13,8 +13,8 @@ from mcp.types import TextContent
 from starlette.testclient import TestClient
 
 from retriever.api import index_folders
+from retriever.serving import ServedIndex
 from retriever.serving.mcp_server import call_tool
-from retriever.serving.pool import ServedIndex
 from retriever.serving.web import make_web_app
 from retriever.store.files import absolute
 from tests.program import LARDER, command, environment, wait_for

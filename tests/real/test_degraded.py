@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from retriever.api import index_folders
+from retriever.serving import ServedIndex
 from retriever.serving.mcp_server import SearchTool
-from retriever.serving.pool import ServedIndex
 from tests.program import Cli
 from tests.shelf import PAGES, Shelf
 from tests.tables import read_table

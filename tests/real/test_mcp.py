@@ -17,8 +17,8 @@ from tokenizers import Tokenizer
 
 from retriever.command_line.options import WITHOUT_LLM
 from retriever.embedding.encoder import ENGLISH_MODEL
+from retriever.serving import ServedIndex
 from retriever.serving.mcp_server import INSTRUCTIONS, DocumentServer, call_tool, estimate_tokens, list_tools
-from retriever.serving.pool import ServedIndex
 from tests.program import command
 from tests.real.scripted_server import ScriptedServer
 from tests.real.served import HOSTILE, LONG, PAGES, index_pages, indexed, mcp_request, served, tell

@@ -10,7 +10,7 @@ import pytest
 from retriever.api import open_retriever
 from retriever.errors import LanguageModelError
 from retriever.served.task import SPEEDS, Abilities, Speed
-from retriever.serving.pool import ServedIndex
+from retriever.serving import ServedIndex
 from retriever.types import Answer
 from retriever.upkeep import PASSAGES, REWORDED, probe
 from tests.program import Cli
