@@ -18,7 +18,7 @@ from retriever.command_line.output import Console, Output
 from retriever.display import dump, format_age, pluralize
 from retriever.errors import RetrieverError, UsageError, suggest
 from retriever.indexing.request import IndexReport
-from retriever.looking.indexes import ListedIndex, drop_index, find_named, list_indexes
+from retriever.looking.indexes import ListedIndex, drop_index, list_indexes, resolve_name
 from retriever.settings import DEFAULT_PROFILE, INDEX_SECTIONS, load_profile
 
 if TYPE_CHECKING:
@@ -106,7 +106,8 @@ def indexes(console: Console, output: Output, drop: tuple[str, ...], *, yes: boo
     NAME, in the first column, is what --index takes.
     """
     if drop:
-        places = dict.fromkeys(map(find_named, drop))  # before anything is deleted: that may shorten another's name
+        # Before anything is deleted: that may shorten another's name.
+        places = dict.fromkeys(resolve_name(name, is_asked=True) for name in drop)
         if not yes:
             named = ", ".join(map(str, places))
             raise UsageError(f"{named} would be deleted, and the documents stay; to confirm that, add --yes")

@@ -325,11 +325,3 @@ def drop_index(store: Store) -> Path:
         forget_named(store)
         remove_files(place)
     return place
-
-
-def find_named(name: str) -> Store:
-    """Return the index of that name; UsageError when there is none."""
-    store = resolve_name(name, is_asked=False)
-    if not store.exists():
-        raise UsageError(f"there is no index {name!r}", hint=suggest("indexes", "to see what there is, run"))
-    return store
