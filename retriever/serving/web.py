@@ -81,7 +81,6 @@ MAX_RELATED = 10  # of each kind
 MAX_LISTED = 1_000  # files of a folder, on the first page
 MAX_EXCERPT_LINES = 24  # of a passage below its hit; the blocks that begin in them are shown whole
 FIRST_LINES = 6  # of a section, where no passage of it stands out
-MAX_LINES_ABOVE = 1_000  # that are read to know what a text is in the middle of
 PICTURE_HEADERS = {
     "Cache-Control": "private, max-age=60",  # a document and its pictures are edited together
     "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; sandbox",
@@ -376,11 +375,6 @@ def _render_text(
     view: View, node: Node, lines: Sequence[str], options: RenderOptions, visit: Visit, access: FolderAccess
 ) -> Markup:
     """Return a node's text as HTML whose links and pictures lead where they do; nowhere what is not in the index."""
-    first, end = options.shown
-    start = max(0, first - MAX_LINES_ABOVE)
-    shown = first - start, None if end is None else end - start
-    options = replace(options, first_line=options.first_line + start, shown=shown)
-    text = "\n".join(lines[start:])
     view.tree.load_nodes([node.id])
     key = view.tree.document_key(node.id)
     targets: Mapping[tuple[str, str, str], str] = link_ids(view.connection, key)
@@ -403,7 +397,7 @@ def _render_text(
     dialects = {folder.path: folder.dialect for folder in reading.folders(view.connection)}
     dialect = get_dialect(dialects.get(folder, COMMONMARK.name), node.path)
     options = replace(options, resolve=resolve, picture=picture, definitions=definitions, dialect=dialect)
-    return render_markdown(text, options)
+    return render_markdown("\n".join(lines), options)
 
 
 _DEFINITION = re.compile(r"^ {0,3}\[[^\[\]\n^][^\[\]\n]{0,999}\]:[^\n]*$", re.MULTILINE)
