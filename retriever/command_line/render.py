@@ -26,7 +26,7 @@ from retriever.display import (
 )
 from retriever.errors import name_program
 from retriever.trace import Spent
-from retriever.types import Answer, Cited, Hit, ShortAnswer, SimilarSections
+from retriever.types import Answer, Cited, Hit, ShortAnswer, SimilarSection, SimilarSections
 
 MAX_WIDTH = 110  # columns: longer lines of prose are hard to read
 MIN_WIDTH = 40
@@ -114,20 +114,21 @@ def show_answer(page: Page, answer: Answer, *, full: bool, headline: bool = True
 def show_similar(page: Page, found: SimilarSections) -> None:
     """Print the sections near in meaning to another one, nearest first: how near, titles above, what it says."""
     for item in found.sections:
-        marks = f"  {item.similarity:.2f}{format_doubt(item.citation_state)}"
-        cited = page.cite(item)
-        page.line(Text.assemble((f"{item.rank:>2}  ", QUIET), cited, (marks, QUIET)))
-        page.paragraph(Text(CRUMB.join(map(sanitize_line, (*item.breadcrumb, item.title)))), INDENT)
+        show_place(page, item, f"  {item.similarity:.2f}")
         if item.summary:
             page.paragraph(Text(sanitize_line(item.summary), QUIET), INDENT)
 
 
+def show_place(page: Page, found: Hit | SimilarSection, beside: str) -> None:
+    """Print the citation of a section, with something beside it, and the titles above it."""
+    doubt = format_doubt(found.citation_state)
+    page.line(Text.assemble((f"{found.rank:>2}  ", QUIET), page.cite(found), (f"{beside}{doubt}", QUIET)))
+    page.paragraph(Text(CRUMB.join(map(sanitize_line, (*found.breadcrumb, found.title)))), INDENT)
+
+
 def show_hit(page: Page, hit: Hit, stems: frozenset[str], *, full: bool) -> None:
     """Print the citation, the titles above the section, its text or the part that matched, and why it is a hit."""
-    cited = page.cite(hit)
-    beside = f"{format_section(hit)}{format_doubt(hit.citation_state)}"
-    page.line(Text.assemble((f"{hit.rank:>2}  ", QUIET), cited, (beside, QUIET)))
-    page.paragraph(Text(CRUMB.join(map(sanitize_line, (*hit.breadcrumb, hit.title)))), INDENT)
+    show_place(page, hit, format_section(hit))
     if full:
         page.quotation(mark_words(sanitize(hit.text).expandtabs(4).rstrip("\n"), stems), INDENT)
         if hit.text_cut:
