@@ -384,11 +384,14 @@ class OllamaServer(ModelServer):
 
     def look_up(self) -> ModelInfo:
         """Return what Ollama says of the model."""
+        from ollama import ShowResponse  # half a second, beside those of an answer, before the server's time begins
+
         limits = self.limits()
         name, digest = self._find_model(limits)
         with self.ask(f"{self.url}/api/show", limits, {"model": name}) as content:
             self.template = content.get("template")
-            info = content.get("model_info") or {}
+            shown = ShowResponse.model_validate({"model_info": None} | content)
+            info = shown.modelinfo or {}
             lengths = [int(value) for key, value in info.items() if key.endswith(".context_length")]
             return ModelInfo(self._window(max(lengths, default=None)), digest)
 

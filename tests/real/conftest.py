@@ -1,6 +1,7 @@
 """What the tests of the real things share."""
 
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -52,6 +53,7 @@ def ships(tmp_path_factory: pytest.TempPathFactory) -> Shelf:
 def ollama(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ScriptedServer]:
     """Answers by the function `answered` of the module, with a cache folder of its own."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    import_module("ollama")  # half a second, and seconds on a busy machine: a look at a server waits one
     with scripted_server(getattr(request.module, "answered", lambda asked: {})) as script:
         script.remember(Abilities())
         yield script
