@@ -11,16 +11,19 @@ import logging
 import math
 import os
 import signal
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from importlib.metadata import version
 from pathlib import PurePosixPath
 from textwrap import wrap
+from threading import Timer
 from typing import Annotated, Any
 
-from anyio import to_thread
+from anyio import from_thread, to_thread
 from mcp import types
 from mcp.server.mcpserver import Context, MCPServer
+from mcp.server.stdio import stdio_server
 from mcp.server.transport_security import TransportSecuritySettings
 from pydantic import Field
 from pydantic.json_schema import GenerateJsonSchema
@@ -48,6 +51,7 @@ INSTRUCTIONS = (
 MAX_HITS = 30
 MAX_ANSWER = 900  # tokens, where an agent does not say how many
 HYDE = "context_query_hyde"  # the tool that is listed only where a language model runs
+Tell = Callable[[str], None]  # shows the progress of a call
 
 
 Question = Annotated[str, Field(description="A question or keywords.")]
@@ -107,10 +111,11 @@ class AnswerTool(Arguments):
     path: str = Field(default="", description="Only from this file or folder.")
     max_tokens: MaxTokens = MAX_ANSWER
 
-    def answer(self, served: ServedIndex) -> str:
+    def answer(self, served: ServedIndex, tell: Tell) -> str:
         scope = Scope((self.path,) if self.path else ())
-        short = served.open().answer(AskRequest(self.question, self.conversation, scope))
-        return write_answer(short, self.max_tokens)
+        write = partial(write_answer, max_tokens=self.max_tokens)
+        request = AskRequest(self.question, self.conversation, scope)
+        return write(served.open().answer(request, on_quoted=lambda short: tell(write(short))))
 
 
 class OutlineTool(Arguments):
@@ -170,6 +175,7 @@ log = logging.getLogger(__name__)
 
 HTTP_PATH = "/mcp"
 MAX_BODY_BYTES = 1_000_000
+UNREAD_SECONDS = 3.0  # for the rest of an answer, once standard input has ended
 BUG = "this is a bug of the server; ask the user to look at its standard error. Other tools may still work"
 
 
@@ -194,8 +200,23 @@ class DocumentServer(MCPServer[Any]):
         self, name: str, arguments: dict[str, Any], context: Context[Any, Any] | None = None
     ) -> types.CallToolResult:
         """Return the result of a call, as `call_tool`."""
+
+        def tell(text: str) -> None:
+            if context:
+                from_thread.run(context.report_progress, 0, None, text)
+
         # A client that cancels its call does not wait for the end of it.
-        return await to_thread.run_sync(call_tool, self._index, name, arguments, abandon_on_cancel=True)
+        work = partial(call_tool, self._index, name, arguments, tell)
+        return await to_thread.run_sync(work, abandon_on_cancel=True)
+
+    async def run_stdio_async(self) -> None:
+        """Serve until standard input ends; answers not read by then keep the process for a few seconds."""
+        async with stdio_server() as (messages, answers):
+            server = self._lowlevel_server
+            await server.run(messages, answers, server.create_initialization_options())
+            unread = Timer(UNREAD_SECONDS, os._exit, [0])
+            unread.daemon = True
+            unread.start()
 
 
 def list_tools(*, with_llm: bool = False) -> list[types.Tool]:
@@ -217,14 +238,17 @@ def list_tools(*, with_llm: bool = False) -> list[types.Tool]:
     return tools
 
 
-def call_tool(index: ServedIndex, name: str, arguments: Mapping[str, Any]) -> types.CallToolResult:
+def call_tool(
+    index: ServedIndex, name: str, arguments: Mapping[str, Any], tell: Tell = lambda text: None
+) -> types.CallToolResult:
     """Return the result of a call; an error is a result as well, which says what to do."""
     try:
         if name not in TOOLS:
             raise UsageError(f"there is no tool {name[:100]!r}; there are: {', '.join(TOOLS)}")
         # A null argument is as if it was not given.
         given = {key: value for key, value in arguments.items() if value is not None}
-        text, is_error = read_arguments(TOOLS[name], given).answer(index), False
+        tool = read_arguments(TOOLS[name], given)
+        text, is_error = tool.answer(index, tell) if isinstance(tool, AnswerTool) else tool.answer(index), False
     except Exception as error:  # the server goes on, whatever it is
         text, is_error = describe_error(error), True
     return types.CallToolResult(content=[types.TextContent(type="text", text=text)], is_error=is_error)
