@@ -134,11 +134,11 @@ def drop_heading(text: str) -> str:
 def join_sentences(quoted: Sequence[CitedSentence], written: Sequence[CitedSentence]) -> tuple[CitedSentence, ...]:
     """Return a model's sentences; before them the first that is quoted, unless one of them rests on its lines.
 
-    A true sentence may be about something else, and small models write many of those.
+    A true sentence may be about something else, and small models write many of those. A list stays: they write an item.
     """
     for first in quoted[:1]:
         own = [one.span for one in written if (one.folder, one.file) == (first.folder, first.file)]
-        if not any(map(first.span.overlap, own)):
+        if "\n" in first.text or not any(map(first.span.overlap, own)):
             return (first, *written)
     return tuple(written)
 

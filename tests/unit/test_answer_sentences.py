@@ -1,5 +1,7 @@
 """Which sentences a short answer may have: those that hold in the lines that they cite."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -152,3 +154,5 @@ def test_the_first_quoted_sentence_stays_unless_a_model_cites_its_lines() -> Non
     assert join_sentences((quoted, other), [other]) == (quoted, other)
     assert join_sentences((quoted, other), [other, quoted]) == (other, quoted)
     assert join_sentences((), [other]) == (other,)
+    steps = replace(quoted, text="Buy a stamp.\nPost the letter.")
+    assert join_sentences((steps,), [quoted]) == (steps, quoted), "a list stays whole"
