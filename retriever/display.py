@@ -40,7 +40,7 @@ SIGNALS = (
     ("known", "share of the question in words that the documents use"),
     ("together", "share of the question's pairs of words that stand side by side in a section"),
     ("margin", "deviations of the nearest passage above what unrelated questions find"),
-    ("agreement", "how far meaning and words agree on the best section, beyond chance"),
+    ("lead", "how far the first section's score is above the third's, beyond chance"),
 )
 
 # What indexing does, by the stage's name, where that says little to people.

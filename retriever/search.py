@@ -8,7 +8,7 @@ from retriever.indexing.request import FolderAccess
 from retriever.models import OpenModels
 from retriever.places.view import View
 from retriever.query import Query, SearchedScope
-from retriever.searching.confidence import measure_agreement
+from retriever.searching.confidence import measure_lead
 from retriever.searching.fusion import join_copies, read_priors, reciprocal_rank_fusion
 from retriever.searching.hits import build_hits, read_rows
 from retriever.searching.known_items import rank_names
@@ -127,6 +127,7 @@ def find_candidates(
         priors, hashes = read_priors(view, rankings, profile)
         fused = reciprocal_rank_fusion(rankings, profile.rrf_k, priors)
         candidates = join_copies(fused, hashes)[:cap]
+        recorder.signals = replace(recorder.signals, lead=measure_lead(candidates, view.counts.sections))
         note.text = f"{len(candidates)} candidates"
     recorder.rankings.extend(rankings)
     return candidates, keyword.words
@@ -170,11 +171,7 @@ def gather_signals(
     if encoded and is_understood and semantic and semantic.cosine is not None and view.background:
         has_own_script = signals.abroad and signals.form == "unspaced"
         shift = view.background.measure_shift(encoded.vectors[0]) if has_own_script else 0.0
-        return replace(
-            signals,
-            margin=view.background.z_score(semantic.cosine - shift),
-            agreement=measure_agreement(semantic.ranking, keyword.ranking, view.counts.sections),
-        )
+        return replace(signals, margin=view.background.z_score(semantic.cosine - shift))
     return signals
 
 

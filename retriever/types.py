@@ -361,8 +361,8 @@ class Signals:
     """The form of the question."""
     margin: float | None = None
     """How far the nearest chunk's cosine is above that of unrelated questions, in deviations; None without vectors."""
-    agreement: float | None = None
-    """How far meaning and words name the same sections, beyond chance, 0 to 1; None without vectors."""
+    lead: float = 0.0
+    """How far the first section's score is above the third's, as a share of it, beyond chance, 0 to 1."""
     reading: float | None = None
     """The reading of the best line of the first sections (`confidence.weigh_reading`); None: none was read."""
     in_english: bool = True

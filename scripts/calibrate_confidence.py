@@ -86,13 +86,11 @@ class Fitted:
 
 
 WORDS = ("coverage", "known", "together", "asked")
-MEANING = (*WORDS, "margin", "agreement")
+MEANING = (*WORDS, "margin", "lead")
 MODELS = {
     "READ": Fitted(lambda signals: signals, (*MEANING, "reading"), 0.005, 0.07),
     "MEANING_AND_WORDS": Fitted(lambda signals: replace(signals, reading=None), MEANING, 0.02, 0.12),
-    "WORDS_ALONE": Fitted(
-        lambda signals: replace(signals, reading=None, margin=None, agreement=None), WORDS, 0.02, 0.06
-    ),
+    "WORDS_ALONE": Fitted(lambda signals: replace(signals, reading=None, margin=None), WORDS, 0.02, 0.06),
     "ABROAD": Fitted(lambda signals: signals, ("coverage", "margin", "together"), 0.05, 0.05),
 }
 

@@ -30,7 +30,7 @@ TRACE = Trace(
         ),
         Ranking(Source.KEYWORD, "bm25", 0.8, (Ranked("other.md", 14.0),)),
     ),
-    signals=Signals(coverage=0.75, known=1.0, together=0.5, form="question", margin=6.5, agreement=0.25),
+    signals=Signals(coverage=0.75, known=1.0, together=0.5, form="question", margin=6.5, lead=0.25),
 )
 
 

@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from math import log
 from pathlib import Path
 from typing import Any
 
@@ -9,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from retriever.searching.confidence import assess, measure_agreement, weigh_reading
-from retriever.types import Ranked, Ranking, Reading, Signals, Source
+from retriever.searching.confidence import assess, measure_lead, weigh_reading
+from retriever.types import Candidate, Reading, Signals
 from tests.fake_encoder import FakeEncoder
 from tests.shelf import PAGES, Shelf
 from tests.tables import read_table
@@ -18,18 +19,12 @@ from tests.tables import read_table
 SHARES = st.floats(0, 1)
 MARGINS = st.floats(-50, 50)
 FORMS = st.sampled_from(["question", "function_words", "words", "unspaced", "numbers"])
-SIGNALS = st.builds(Signals, SHARES, SHARES, SHARES, FORMS, MARGINS, SHARES) | st.builds(
-    Signals, SHARES, SHARES, SHARES, FORMS, st.none(), st.none()
-)
+SIGNALS = st.builds(Signals, SHARES, SHARES, SHARES, FORMS, MARGINS | st.none(), SHARES)
 READ = st.builds(Reading, st.floats(-20, 20), st.floats(-1, 1)).map(weigh_reading)
 ORDER = ("none", "weak", "answered")
 
 
-def ranking(*ids: str) -> Ranking:
-    return Ranking(Source.KEYWORD, "any", 1.0, tuple(Ranked(node_id, 1.0) for node_id in ids))
-
-
-@given(SIGNALS, st.sampled_from(["coverage", "known", "together", "margin", "agreement"]), st.floats(0, 1))
+@given(SIGNALS, st.sampled_from(["coverage", "known", "together", "margin", "lead"]), st.floats(0, 1))
 def test_more_evidence_never_lowers_the_confidence(signals: Signals, name: str, more: float) -> None:
     value = getattr(signals, name)
     if value is None:
@@ -48,10 +43,10 @@ def test_a_line_that_answers_better_never_lowers_the_verdict(signals: Signals, o
 
 def test_what_is_read_decides_where_words_would_say_the_opposite() -> None:
     nothing, answers = weigh_reading(Reading(-6.0, 0.4)), weigh_reading(Reading(6.0, 0.85))
-    known = Signals(1.0, 1.0, 1.0, "question", 6.0, 1.0)
+    known = Signals(1.0, 1.0, 1.0, "question", 6.0, 0.3)
     assert assess(known).verdict == "answered"
     assert assess(replace(known, reading=nothing)).verdict == "none"
-    strange = Signals(0.3, 0.4, 0.0, "question", 3.0, 1.0)
+    strange = Signals(0.3, 0.4, 0.0, "question", 3.0, 0.1)
     assert assess(strange).verdict == "none"
     assert assess(replace(strange, reading=answers)).verdict == "answered"
     # Of another language it knows a part: what it says of a line counts for nothing.
@@ -67,13 +62,11 @@ def test_the_verdict_follows_the_confidence(some: Signals, others: Signals) -> N
     assert first.confidence == second.confidence or ORDER.index(first.verdict) <= ORDER.index(second.verdict)
 
 
-def test_agreement_by_hand() -> None:
-    assert measure_agreement(ranking("a", "b"), ranking("a", "c"), 1000) == 1.0
-    assert measure_agreement(ranking("a"), ranking("b"), 1000) == measure_agreement(ranking(), ranking("a"), 99) == 0.0
-    assert measure_agreement(ranking("a"), ranking("a"), 1) == 0.0, "of one section that says nothing"
-    dense, lexical = ranking("a", "b", "c"), ranking("b", "d", "e", "a")
-    observed, chance = (1 / 4 + 1 / 2) / 2, sum(1 / rank for rank in range(1, 51)) / 50
-    assert measure_agreement(dense, lexical, 50) == pytest.approx((observed - chance) / (1 - chance), abs=1e-4)
+def test_a_lead_by_hand() -> None:
+    scores = [Candidate("a", 3.0, ()), Candidate("b", 2.0, ()), Candidate("c", 1.5, ())]
+    assert measure_lead(scores, 1000) == pytest.approx((1 / 2 - 1 / log(1000)) / (1 - 1 / log(1000)))
+    assert measure_lead(scores[:2], 1000) == measure_lead([], 1000) == 0.0
+    assert measure_lead(scores, 3) == 0.0, "of three sections that says nothing"
 
 
 @pytest.mark.parametrize(("text", "known", "unknown"), read_table("words", "What the documents know"))

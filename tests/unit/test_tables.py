@@ -48,9 +48,9 @@ def find_prefixes(model: str, query: str, document: str) -> tuple[str, str]:
 
 
 def give_verdict(
-    coverage: float, known: float, together: float, form: QuestionForm, margin: float, agreement: float, abroad: str
+    coverage: float, known: float, together: float, form: QuestionForm, margin: float, lead: float, abroad: str
 ) -> str:
-    return assess(Signals(coverage, known, together, form, margin, agreement, abroad=abroad == "yes")).verdict
+    return assess(Signals(coverage, known, together, form, margin, lead, abroad=abroad == "yes")).verdict
 
 
 def screen_passage(question: str, text: str, name: str) -> tuple[str, str]:
