@@ -369,6 +369,8 @@ class Signals:
     """Whether the question is; the bundled models know other languages in part."""
     abroad: bool = False
     """Whether it or what is nearest to it is not, and the embedding model reads other languages."""
+    is_strange: bool = False
+    """Whether a word of it is no English one, and in no document."""
     is_named: bool = False
     """Whether the question is the name of a section, or the path of its file, and nothing else."""
 

@@ -52,11 +52,7 @@ WORDS_ALONE = Coefficients(-3.79, 1.96, 1.63, together=2.89, asked=0.78, none_be
 # `scripts/calibrate_confidence.py --abroad` fits it.
 ABROAD = Coefficients(-3.82, 0.45, margin=2.74, together=3.01, none_below=0.245, answered_from=0.7)
 
-# A question of which a smaller share is known words is `none` where no line was read.
-KNOWN_FROM = 0.55
-# The margin from which unknown words do not matter: a small folder has few words, and is asked in others. A lead counts
-# in full from there: of a few sections one is always first, however far it is.
-NEAR_FROM = 3.5
+NEAR_FROM = 3.5  # the margin from which a lead counts in full: of a few sections one always leads
 # Where words are pairs of characters, half of the pairs of a question stand across two words, and no section has them.
 # Times the first, 46 of 48 questions in Chinese, Japanese and Thai with a right first hit are known well enough, and 1
 # of 22 without an answer; what one section covers counts for less (docs/internals/languages.md).
@@ -66,7 +62,8 @@ UNSPACED, UNSPACED_COVERAGE = 1.8, 1.3
 # cross-encoder's logit within its bounds and late interaction.
 EVIDENCE_OF_LOGIT, EVIDENCE_OF_INTERACTION = 1.0, 7.5
 LEAST_READ, MOST_READ = -6.0, 14.0  # as evidence: beyond, one line says no more than another
-READS_NOTHING = 3.0  # below it, no line of the first sections answers
+# Below the first, no line of the first sections answers; below the second, none does with a name that no document has.
+READS_NOTHING, READS_LITTLE = 2.6, 5.0
 
 
 @dataclass(frozen=True)
@@ -103,12 +100,12 @@ def choose_model(signals: Signals) -> Coefficients:
 
 
 def is_about_nothing(signals: Signals) -> bool:
-    """Return whether the best line reads as no answer; of none that was read, whether the documents lack a word."""
+    """Return whether the best line reads as no answer; of none that was read, whether a name is in no document."""
     if signals.abroad:
         return False
-    if signals.reading is not None:
-        return signals.reading < READS_NOTHING
-    return signals.known < KNOWN_FROM and (signals.margin is None or signals.margin < NEAR_FROM)
+    if signals.reading is None:
+        return signals.is_strange
+    return signals.reading < (READS_LITTLE if signals.is_strange else READS_NOTHING)
 
 
 def measure_evidence(signals: Signals) -> dict[str, float]:

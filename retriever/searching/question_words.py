@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pageindex.node import Node, UnitKind
+from retriever.embedding import is_english_word
 from retriever.lexical.languages import VERBS
 from retriever.lexical.tokens import is_unspaced, tokenize, tokenize_unit
 from retriever.types import QuestionForm
@@ -220,6 +221,23 @@ def measure_known(words: Sequence[Word], terms: Mapping[str, "QuestionTerm"], sp
         if held or (looked_up <= MOST_LOOKED_UP and spellings.resembles(word[0])):
             known += rarity
     return known / total if total else 0.0
+
+
+def has_strange_word(
+    typed_words: Iterable[TypedWord], terms: Mapping[str, "QuestionTerm"], spellings: "Spellings"
+) -> bool:
+    """Return whether a word is no English one, and in no document: a name of something else, or of nothing.
+
+    Args:
+        typed_words: of the question.
+        terms: what the index says of their terms.
+        spellings: the words of the documents.
+    """
+    lacking = [(word.lower(), own) for word, own in typed_words if own and not any(terms[one].documents for one in own)]
+    return any(
+        not any(map(is_english_word, (word, *own))) and not spellings.resembles(own[0])
+        for word, own in lacking[:MOST_LOOKED_UP]
+    )
 
 
 def measure_together(words: Sequence[Word], sections: Iterable[Node], languages: tuple[str, ...] = ()) -> float:

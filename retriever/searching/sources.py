@@ -18,6 +18,7 @@ from retriever.searching.queries import EncodedQueries, average_vectors, weigh_w
 from retriever.searching.question_words import (
     choose_telling,
     cut_words,
+    has_strange_word,
     measure_known,
     measure_together,
     read_form,
@@ -139,6 +140,7 @@ def rank_keyword(view: View, queries: Sequence[Query], profile: Profile) -> Keyw
             together=measure_together(asked, [read[node_id] for node_id in first], languages),
             form=form,
             in_english=not languages,
+            is_strange=has_strange_word(typed, terms, view.spellings),
         ),
     )
 

@@ -46,7 +46,7 @@ def test_what_is_read_decides_where_words_would_say_the_opposite() -> None:
     known = Signals(1.0, 1.0, 1.0, "question", 6.0, 0.3)
     assert assess(known).verdict == "answered"
     assert assess(replace(known, reading=nothing)).verdict == "none"
-    strange = Signals(0.3, 0.4, 0.0, "question", 3.0, 0.1)
+    strange = Signals(0.3, 0.4, 0.0, "question", 3.0, 0.1, is_strange=True)
     assert assess(strange).verdict == "none"
     assert assess(replace(strange, reading=answers)).verdict == "answered"
     # Of another language it knows a part: what it says of a line counts for nothing.
