@@ -391,19 +391,21 @@ def _compare_marks(said: Reading, there: Reading, *, has_opposite: bool) -> str:
 
 def _compare_places(said: Reading, there: Reading, known: frozenset[str]) -> str:
     """Return a word of a claim that stands where the cited sentence has another of its words."""
-    mine, words = said.shape, said.stems | there.stems
-    pairs = {*pairwise(there.shape)}
+    joined = {pair for pair in pairwise(said.shape) if said.stems.issuperset(pair)} & {*pairwise(there.shape)}
+    mine, theirs = _join(said.shape, joined), _join(there.shape, joined)
+    words = {stem for stem in (*mine, *theirs) if stem in said.stems | there.stems or "_" in stem}
+    pairs = {*pairwise(theirs)}
     full = {pair for pair in pairs if all(stem in words or stem[0].isdecimal() for stem in pair)}
     for left, word, right in zip(mine, mine[1:], mine[2:], strict=False):
         if word not in words:
             continue
         # A word of the text is out of place beside one that says something, a new one between any two.
-        given, least = (full, 1) if word in known else (pairs, 2)
+        given, least = (full, 1) if word in known or "_" in word else (pairs, 2)
         fits = {stem: ((left, stem) in given) + ((stem, right) in given) for stem in words.difference(mine) | {word}}
         if not fits[word] and max(fits.values()) >= least:
             return f"{word} in place of {max(fits, key=lambda stem: (fits[stem], stem))}"
     fit = _count_common(mine, pairs)
-    for one, other in combinations(sorted(said.stems & there.stems), 2):
+    for one, other in combinations(sorted(words.intersection(mine, theirs)), 2):
         exchange = {one: other, other: one}
         better = _count_common([exchange.get(stem, stem) for stem in mine], pairs)
         is_apart = not {(one, other), (other, one)} & {*pairwise(mine)}
@@ -414,6 +416,17 @@ def _compare_places(said: Reading, there: Reading, known: frozenset[str]) -> str
 
 def _count_common(stems: Sequence[str], pairs: Collection[tuple[str, str]]) -> int:
     return sum(pair in pairs and END not in pair for pair in pairwise(stems))
+
+
+def _join(shape: Sequence[str], joined: Collection[tuple[str, str]]) -> list[str]:
+    """Return stems, the neighbors that both texts have as one: `command_line`."""
+    found = [shape[0]]
+    for pair in pairwise(shape):
+        if pair in joined:
+            found[-1] += f"_{pair[1]}"
+        else:
+            found.append(pair[1])
+    return found
 
 
 def find_far(words: Sequence[str], others: Sequence[str]) -> list[str]:

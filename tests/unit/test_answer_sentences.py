@@ -143,7 +143,7 @@ def test_the_sentence_whose_section_reads_best_comes_first() -> None:
 def test_true_sentences_pass_and_changed_ones_do_not() -> None:
     """Documents of seven kinds; failures of the unseen sentences were counted, not read."""
     kept = count_kept()
-    for half, most in (("seen", 0.1), ("unseen", 0.16), ("new", 0.18), ("later", 0.29)):
+    for half, most in (("seen", 0.04), ("unseen", 0.16), ("new", 0.18), ("later", 0.29)):
         assert kept[half, "true"] >= 0.75
         assert kept[half, "changed"] <= most
         assert kept[half, "invented"] == 0
