@@ -198,7 +198,10 @@ def open_session(path: Path, threads: int) -> "InferenceSession":
     providers = ["CPUExecutionProvider"]
     try:
         if (layers := path.with_name(LAYERS_NAME)).exists():
+            level = onnxruntime.GraphOptimizationLevel
+            options.graph_optimization_level = level.ORT_DISABLE_ALL  # it is run once, and alike
             packed = onnxruntime.InferenceSession(str(layers), options, providers=providers)
+            options.graph_optimization_level = level.ORT_ENABLE_ALL
             names = [output.name for output in packed.get_outputs()]
             values = map(onnxruntime.OrtValue.ortvalue_from_numpy, packed.run(names, {}))
             options.add_external_initializers(names, list(values))
