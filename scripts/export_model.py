@@ -4,24 +4,25 @@ Needs the extra: uv run --extra models scripts/export_model.py MODEL FOLDER --do
 
 A model of a class `...ForSequenceClassification` with one output is a reranker (a cross-encoder), any other an encoder.
 
-The weights are quantised to int8 for each channel, the activations while the model runs. The folder appears only when
-the quantised model agrees with the original on real text.
+The weights are quantised to int8 for each channel, the activations while the model runs: an encoder of the BERT kind by
+`scripts/bert_graph.py`, any other model by ONNX Runtime. The folder appears only when the quantised model agrees with
+the original on real text.
 """
 
 import json
 import sys
 import warnings
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 import click
 import numpy as np
-import numpy.typing as npt
 
 from pageindex.document import parse_document
-from retriever.embedding.encoder import Prefixes
+from retriever.embedding.encoder import Prefixes, Tokens
 from retriever.embedding.external import find_model_folder, own_prefixes
 from retriever.embedding.onnx import (
     MODEL_NAME,
@@ -35,6 +36,7 @@ from retriever.errors import EncoderError, RetrieverError
 from retriever.indexing.chunk import chunk_nodes
 from retriever.rerank import MAX_TOKENS, OnnxReranker, RerankInput
 from retriever.settings import RerankSettings
+from scripts.bert_graph import find_greatest, write_encoder
 
 if TYPE_CHECKING:
     import torch
@@ -45,6 +47,8 @@ MIN_MEAN_COSINE = 0.99
 MIN_COSINE = 0.97
 SAMPLE = 2000
 """Chunks that are compared."""
+MEASURED = 300
+"""Chunks on which activations are measured."""
 MIN_CORRELATION = 0.98
 MAX_MEAN_DIFFERENCE = 0.02
 QUESTIONS, CANDIDATES = 10, 20
@@ -139,6 +143,7 @@ def export(model: str, folder: Path, documents: Path, sha256: str | None = None)
         transformer_of(original),
         original.tokenizer.backend_tokenizer.to_str(),
         original.max_seq_length or transformer_of(original).config.max_position_embeddings,
+        documents,
         original[1].pooling_mode,
         own_prefixes(original),
     )
@@ -175,7 +180,8 @@ def export_reranker(model: str, folder: Path, documents: Path, sha256: str | Non
     most = config.max_position_embeddings
     if "roberta" in config.model_type:  # its positions begin behind that of the filling
         most -= config.pad_token_id + 1
-    write_files(folder, original, tokenizer.backend_tokenizer.to_str())
+    write_tokenizer(folder, original, tokenizer.backend_tokenizer.to_str())
+    write_quantised(original, folder / MODEL_NAME)
     hashes = file_sha256(folder / MODEL_NAME), file_sha256(folder / TOKENIZER_NAME)
     card = ModelCard(*hashes, max_tokens=min(most, tokenizer.model_max_length))
     card.write(folder, RERANKER_CARD)
@@ -222,6 +228,7 @@ def write_folder(
     transformer: "torch.nn.Module",
     tokenizer: str,
     max_tokens: int,
+    documents: Path,
     pooling: str = "mean",
     prefixes: Prefixes | None = None,
     projection: "torch.nn.Module | None" = None,
@@ -233,13 +240,14 @@ def write_folder(
         transformer: reads token numbers and a mask, and gives `last_hidden_state`.
         tokenizer: the content of its `tokenizer.json`.
         max_tokens: how many tokens of a text it reads, special ones included.
+        documents: Markdown; on some of it activations are measured.
         pooling: one of POOLINGS.
         prefixes: what it wants before texts.
         projection: makes token vectors of the transformer's.
     """
-    write_files(folder, transformer, tokenizer, projection)
+    write_tokenizer(folder, transformer, tokenizer)
     card = ModelCard(
-        model_sha256=file_sha256(folder / MODEL_NAME),
+        model_sha256="",
         tokenizer_sha256=file_sha256(folder / TOKENIZER_NAME),
         dimension=transformer.config.hidden_size,
         max_tokens=max_tokens,
@@ -248,13 +256,20 @@ def write_folder(
         document_prefix=prefixes.document if prefixes else "",
     )
     card.write(folder)
+    if is_bert(transformer):
+        texts = sample_of_chunks(documents, OnnxEncoder(folder))
+        texts = [card.document_prefix + text for text in texts[:: -(-len(texts) // MEASURED)]]
+        ids = Tokens.in_file(folder / TOKENIZER_NAME).ids(texts)
+        write_by_hand(transformer, folder / MODEL_NAME, ids, projection)
+    else:
+        write_quantised(transformer, folder / MODEL_NAME, projection)
+    card = replace(card, model_sha256=file_sha256(folder / MODEL_NAME))
+    card.write(folder)
     return card
 
 
-def write_files(
-    folder: Path, transformer: "torch.nn.Module", tokenizer: str, projection: "torch.nn.Module | None" = None
-) -> None:
-    """Make `folder` with all but the card."""
+def write_tokenizer(folder: Path, transformer: "torch.nn.Module", tokenizer: str) -> None:
+    """Make `folder` with the tokenizer, and what is known of the transformer."""
     from tokenizers import Tokenizer
 
     folder.mkdir()
@@ -263,31 +278,29 @@ def write_files(
     whole.no_padding()
     whole.save(str(folder / TOKENIZER_NAME), pretty=False)
     transformer.config.to_json_file(folder / "config.json")
-    write_quantised(transformer, folder / MODEL_NAME, projection)
 
 
-def read_weights(path: Path) -> dict[str, npt.NDArray[np.float32]]:
-    """Return the weights of a model that was written so, by their names there, as exactly as 8 bits hold them."""
-    import onnx
-
-    graph = onnx.load(path).graph
-    stored = {one.name: onnx.numpy_helper.to_array(one) for one in graph.initializer}
-    # Most matrices have lost their names, but the product that uses one is named after the part of the model.
-    uses = {node.input[1]: node.name for node in graph.node if node.op_type == "MatMulInteger"}
-    weights = {name: values for name, values in stored.items() if values.dtype == np.float32 and "." in name}
-    for quantised, values in stored.items():
-        if quantised.endswith("_quantized"):
-            name = quantised.removesuffix("_quantized")
-            exact = (values.astype(np.int32) - stored[f"{name}_zero_point"]) * stored[f"{name}_scale"]
-            if use := uses.get(quantised):
-                exact = exact.T
-                if "." not in name:
-                    name = use.strip("/").removesuffix("/MatMul_quant").replace("/", ".") + ".weight"
-            weights[name.removesuffix("_Transposed")] = np.ascontiguousarray(exact, np.float32)
-    return weights
+def is_bert(transformer: "torch.nn.Module") -> bool:
+    """Return whether it is an encoder that `write_encoder` can write."""
+    config = transformer.config
+    kind = getattr(config, "position_embedding_type", "absolute")
+    return type(transformer).__name__ == "BertModel" and config.hidden_act == "gelu" and kind == "absolute"
 
 
-def write_quantised(transformer: "torch.nn.Module", path: Path, projection: "torch.nn.Module | None") -> None:
+def write_by_hand(
+    transformer: "torch.nn.Module",
+    path: Path,
+    texts: Sequence[Sequence[int]],
+    projection: "torch.nn.Module | None" = None,
+) -> None:
+    """Write an encoder of the BERT kind, by how great its activations are on some texts, as token numbers."""
+    weights = {name: values.numpy() for name, values in transformer.float().cpu().state_dict().items()}
+    greatest = find_greatest(transformer, [{"input_ids": ids} for ids in texts])
+    rows = projection.weight.detach().float().cpu().numpy() if projection else None
+    write_encoder(path, weights, transformer.config.to_dict(), greatest, rows)
+
+
+def write_quantised(transformer: "torch.nn.Module", path: Path, projection: "torch.nn.Module | None" = None) -> None:
     """Write the transformer as ONNX, its weights as 8 bits for each channel: for the whole tensor they lose much more.
 
     Unsigned: without VNNI, a processor's sums of products with signed ones are cut off at 16 bits.

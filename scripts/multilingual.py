@@ -41,8 +41,9 @@ from retriever.embedding.onnx import (
     OnnxEncoder,
     file_sha256,
 )
+from scripts.bert_graph import Weights, find_greatest
 from scripts.export_model import Agreement, sample_of_chunks
-from scripts.multilingual_graph import BLOCK, Adapters, Weights, add_adapters, find_greatest, write_graph
+from scripts.multilingual_graph import BLOCK, Adapters, add_adapters, write_graph
 from scripts.reader_data import HELD_OUT, TRAINING, read_rows
 
 if TYPE_CHECKING:
@@ -358,7 +359,8 @@ def export(start: Path, folder: Path, documents: Path) -> None:
     texts = texts[:: -(-len(texts) // (2 * SAMPLE))]  # from all of them
     measured, compared = texts[::2], texts[1::2]
     ids = Tokens.in_file(folder / TOKENIZER_NAME).ids([PREFIXES.document + text for text in measured])
-    write_graph(folder, read_start(start), model.config.to_dict(), find_greatest(model, ids), MAX_TOKENS)
+    greatest = find_greatest(model, [{"input_ids": one} for one in ids])
+    write_graph(folder, read_start(start), model.config.to_dict(), greatest, MAX_TOKENS)
     digest, layers = file_sha256(folder / MODEL_NAME), file_sha256(folder / LAYERS_NAME)
     replace(card, model_sha256=digest, layers_sha256=layers).write(folder)
     print(compare(model, OnnxEncoder(folder), compared))

@@ -42,7 +42,8 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from retriever.embedding.encoder import Tokens
 from retriever.embedding.onnx import OnnxEncoder
-from scripts.export_model import Agreement, read_weights, sample_of_chunks, write_folder
+from scripts.bert_graph import read_weights
+from scripts.export_model import Agreement, sample_of_chunks, write_folder
 from scripts.training_data import MAX_TOKENS, Flags, Integers, find_held_out, read_data
 
 TOKEN_DIMENSION = 128
@@ -58,6 +59,7 @@ WARM_UP = 0.08  # this share of the run the learning rate rises, then it falls
 AVERAGE = 0.998  # of the weights: what is kept of their mean at each step
 MINE_S, REPORT_S, SAVE_S = 90.0, 10.0, 300.0
 LEFT_OUT = -4.0  # in the place of a cosine
+PROJECTION = {"projection.weight"}
 SAMPLE = 600  # chunks on which the int8 model is compared with the float32 one
 
 
@@ -101,9 +103,10 @@ def load_exported(model: Model, path: Path) -> None:
     Raises:
         click.ClickException: other weights are missing.
     """
-    weights = {name: torch.from_numpy(values.copy()) for name, values in read_weights(path).items()}
+    read = {name: torch.from_numpy(values) for name, values in read_weights(path).items()}
+    weights = {name if name in PROJECTION else f"transformer.{name}": values for name, values in read.items()}
     wanted = model.state_dict()
-    if missing := wanted.keys() - weights.keys() - {"projection.weight"}:
+    if missing := wanted.keys() - weights.keys() - PROJECTION:
         raise click.ClickException(f"{path} has no {min(missing)}: it was not made by scripts/train_encoder.py")
     model.load_state_dict({name: weights.get(name, values) for name, values in wanted.items()})
 
@@ -431,7 +434,7 @@ def export(run: Path, folder: Path, documents: Path, share: float) -> None:
     learned = torch.load(run / "state.pt", map_location="cpu")["average"]
     model = mix_weights(start, learned, share, torch.device("cpu"))
     tokenizer = (start / "tokenizer.json").read_text(encoding="utf-8")
-    write_folder(folder, model.transformer, tokenizer, MAX_TOKENS, projection=model.projection)
+    write_folder(folder, model.transformer, tokenizer, MAX_TOKENS, documents, projection=model.projection)
     print(compare(model, OnnxEncoder(folder), Tokens.in_file(start / "tokenizer.json"), documents))
 
 

@@ -1,7 +1,7 @@
 """Train a small cross-encoder, the reader: it reads a question and a unit of a section, and says whether that answers.
 
     uv run --extra training scripts/train_reader.py train RUN --base MODEL --examples EXAMPLES --minutes 60
-    uv run --extra training scripts/train_reader.py export RUN FOLDER
+    uv run --extra training scripts/train_reader.py export RUN FOLDER --examples EXAMPLES
     uv run --extra training scripts/train_reader.py measure FOLDER --examples EXAMPLES
 
 EXAMPLES is what `scripts/reader_data.py` wrote; the documentations that it holds out are not learned, `measure` asks
@@ -19,6 +19,7 @@ import random
 import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
 from pathlib import Path
 from time import monotonic
 
@@ -31,7 +32,7 @@ from transformers import AutoModel
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from scripts.export_model import read_weights
+from scripts.bert_graph import find_greatest, read_weights, write_reader
 from scripts.reader_data import HELD_OUT, Candidate, Example, read_rows
 
 MAX_TOKENS = 128  # of question and unit together
@@ -41,7 +42,8 @@ SHARES = {"lines": 0.93, "terms": 0.07}  # of the examples of a step
 LEFT_OUT = 0.12  # so often the units that answer are left out
 WRONG, HARD, OTHERS = 2, 8, 3  # wrong units of the section, among the likeliest; units of other sections
 REPORT_S = 90.0
-INPUTS = ("input_ids", "attention_mask", "token_type_ids")
+MEASURED = 300  # examples on which activations are measured
+INPUTS = ("input_ids", "token_type_ids")
 
 Score = Callable[[str, Sequence[str]], np.ndarray]
 
@@ -169,7 +171,8 @@ def train(run: Path, examples: Path, *, start: Path | None, learn_all: bool, **c
 def load_exported(model: Model, path: Path) -> None:
     """Fill a model with the weights of an exported one, as exact as int8 holds them."""
     weights = read_weights(path)
-    model.load_state_dict({name: torch.from_numpy(weights[name].copy()) for name in model.state_dict()})
+    known = {name: weights[name.removeprefix("bert.")] for name in model.state_dict()}
+    model.load_state_dict({name: torch.from_numpy(values) for name, values in known.items()})
 
 
 def read_examples(path: Path) -> Iterator[Example]:
@@ -258,7 +261,7 @@ def open_exported(folder: Path) -> Score:
     def score(question: str, texts: Sequence[str]) -> np.ndarray:
         found = []
         for one in tokenizer.encode_batch([(question[:MAX_QUESTION], text) for text in texts]):
-            given = zip(INPUTS, (one.ids, one.attention_mask, one.type_ids), strict=True)
+            given = zip(INPUTS, (one.ids, one.type_ids), strict=True)
             found.append(session.run(None, {name: np.array([values]) for name, values in given})[0][0])
         return np.array(found, np.float32)
 
@@ -300,14 +303,13 @@ def summarise(results: Sequence[tuple[str, dict[str, bool], float]]) -> str:
 @main.command()
 @click.argument("run", type=click.Path(exists=True, file_okay=False, path_type=Path))
 @click.argument("folder", type=click.Path(path_type=Path))
+@click.option("--examples", required=True, type=click.Path(exists=True, path_type=Path))
 @click.option("--mix", type=click.Path(exists=True, path_type=Path), help="An exported reader to be averaged with.")
-def export(run: Path, folder: Path, mix: Path | None) -> None:
-    """Write the model of RUN as int8 ONNX, with its tokenizer, into FOLDER.
+def export(run: Path, folder: Path, examples: Path, mix: Path | None) -> None:
+    """Write the model of RUN as int8 ONNX, with its tokenizer, into FOLDER; activations are measured on EXAMPLES.
 
     The mean of the weights before and after a training often beats both (Wortsman et al., 2022, "Model soups").
     """
-    from onnxruntime.quantization import QuantType, quantize_dynamic
-
     reader = Reader.of_run(run)
     if mix:
         learned = {name: values.clone() for name, values in reader.model.state_dict().items()}
@@ -315,20 +317,12 @@ def export(run: Path, folder: Path, mix: Path | None) -> None:
         before = reader.model.state_dict()
         reader.model.load_state_dict({name: (values + before[name]) / 2 for name, values in learned.items()})
     folder.mkdir(parents=True, exist_ok=True)
-    exact = run / "float32.onnx"
-    axes = {name: {0: "pairs", 1: "tokens"} for name in INPUTS} | {"logits": {0: "pairs"}}
-    torch.onnx.export(
-        reader.model.cpu(),
-        (torch.ones((2, 8), dtype=torch.int64),) * 3,
-        str(exact),
-        input_names=list(INPUTS),
-        output_names=["logits"],
-        dynamic_axes=axes,
-        opset_version=17,
-        dynamo=False,
-    )
-    # By channel: one scale for a whole matrix loses much more. Unsigned: see scripts/export_model.py.
-    quantize_dynamic(exact, folder / "model.onnx", per_channel=True, weight_type=QuantType.QUInt8)
+    weights = {name.removeprefix("bert."): values.numpy() for name, values in reader.model.cpu().state_dict().items()}
+    head = {name: weights.pop(name) for name in [*weights] if name.startswith("head.")}
+    pairs = [(one.question[:MAX_QUESTION], one.units[0].text) for one in islice(read_examples(examples), MEASURED)]
+    texts = [{"input_ids": one.ids, "token_type_ids": one.type_ids} for one in reader.tokenizer.encode_batch(pairs)]
+    bert = reader.model.bert
+    write_reader(folder / "model.onnx", weights, bert.config.to_dict(), find_greatest(bert, texts), head)
     reader.tokenizer.no_truncation()
     reader.tokenizer.save(str(folder / "tokenizer.json"), pretty=False)
     print(f"{(folder / 'model.onnx').stat().st_size / 1e6:.1f} MB")
