@@ -15,6 +15,7 @@ import tokenize
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import chain
 from pathlib import Path
 from statistics import median, quantiles
@@ -40,7 +41,7 @@ Function = ast.FunctionDef | ast.AsyncFunctionDef
 Import = ast.Import | ast.ImportFrom
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Module:
     """One parsed file."""
 
@@ -54,12 +55,24 @@ class Module:
         """Of the file."""
         return self.text.count("\n")
 
-    @property
+    # To walk through a tree is most of the work, so it is done once.
+
+    @cached_property
+    def nodes(self) -> list[ast.AST]:
+        """All of the tree."""
+        return list(ast.walk(self.tree))
+
+    @cached_property
     def functions(self) -> list[Function]:
         """Every function and method, nested ones too."""
-        return [node for node in ast.walk(self.tree) if isinstance(node, Function)]
+        return [node for node in self.nodes if isinstance(node, Function)]
 
-    @property
+    @cached_property
+    def imports(self) -> set[Import]:
+        """At its top, for types alone, and inside functions."""
+        return {node for node in self.nodes if isinstance(node, Import)}
+
+    @cached_property
     def late_imports(self) -> set[Import]:
         """Those inside functions."""
         inside = chain.from_iterable(map(ast.walk, self.functions))
@@ -111,7 +124,7 @@ def read_tokens(module: Module) -> Iterator[tokenize.TokenInfo]:
     """Yield the tokens of a module without layout and docstrings, those below fields included."""
     docstrings = {
         (node.lineno, node.col_offset)
-        for node in ast.walk(module.tree)
+        for node in module.nodes
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
     }
     depth = 0  # in f-strings, which newer Pythons cut into tokens
@@ -138,17 +151,12 @@ def find_imports(nodes: set[Import], known: set[str]) -> set[str]:
     return found & known
 
 
-def list_imports(module: Module) -> set[Import]:
-    """Return all imports of a module: at its top, for types alone, and inside functions."""
-    return {node for node in ast.walk(module.tree) if isinstance(node, Import)}
-
-
 def find_circles(modules: list[Module]) -> list[list[str]]:
     """Return the groups of modules that import one another, for types alone included."""
     known = {module.name for module in modules}
     graph: networkx.DiGraph[str] = networkx.DiGraph()
     for module in modules:
-        imports = find_imports(list_imports(module) - module.late_imports, known)
+        imports = find_imports(module.imports - module.late_imports, known)
         graph.add_edges_from((module.name, other) for other in imports - {module.name})
     return [sorted(group) for group in networkx.strongly_connected_components(graph) if len(group) > 1]
 
@@ -169,9 +177,7 @@ def find_namesakes(modules: list[Module]) -> dict[str, dict[str, list[str]]]:
 def find_thin(modules: list[Module]) -> list[str]:
     """Return the short modules with one importer; those that a user starts and packages may be short."""
     known = {module.name for module in modules}
-    importers = Counter(
-        name for module in modules for name in find_imports(list_imports(module), known) - {module.name}
-    )
+    importers = Counter(name for module in modules for name in find_imports(module.imports, known) - {module.name})
     return [
         module.name
         for module in modules
