@@ -47,6 +47,21 @@ class Cli(Protocol):
     def __call__(self, *arguments: str | Path, code: int | Collection[int] = 0) -> Printed: ...
 
 
+ALL_IN_ONE = """
+import json, sys
+from hybrid_retrieve import main
+for words in json.loads(sys.argv[1]):
+    assert main(words) == 0, words
+"""
+
+
+def run_all(
+    *lines: Sequence[str], cwd: Path, env: Mapping[str, str], before: Sequence[str] = ()
+) -> subprocess.CompletedProcess[str]:
+    """Command lines in one process, each of which has to end well: it imports the program once."""
+    return run_command([*before, sys.executable, "-c", ALL_IN_ONE, json.dumps(lines, ensure_ascii=False)], cwd, env)
+
+
 class Terminal(io.StringIO):
     encoding = "utf-8"
 

@@ -54,6 +54,14 @@ def shared_clone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         patch.setenv("HYBRID_RETRIEVE_ENCODER_KIND", "none")
         patch.setenv("HYBRID_RETRIEVE_LLM_URL", "http://127.0.0.1:9")  # nobody answers there
         patch.chdir(place)
+        assert main(["index", "docs", "-q"]) == 0
+        question = {
+            "id": "1",
+            "question": "run it",
+            "gold": [{"file": "guide/mail.md", "start_line": 5, "end_line": 5}],
+        }
+        (place / "questions.jsonl").write_text(json.dumps(question), encoding="utf-8")
+        shutil.copytree(place, place.parent / "made", ignore=shutil.ignore_patterns("docs"))
         yield place
 
 
@@ -65,10 +73,7 @@ def clone(shared_clone: Path) -> Path:
             path.unlink()
         elif path.name != "docs":
             shutil.rmtree(path)
-    assert main(["index", "docs", "-q"]) == 0
-    question = {"id": "1", "question": "run it", "gold": [{"file": "guide/mail.md", "start_line": 5, "end_line": 5}]}
-    (shared_clone / "questions.jsonl").write_text(json.dumps(question), encoding="utf-8")
-    return shared_clone
+    return Path(shutil.copytree(shared_clone.parent / "made", shared_clone, dirs_exist_ok=True))
 
 
 def run_as_it_stands(line: str, capfd: pytest.CaptureFixture[str]) -> None:

@@ -91,8 +91,7 @@ def test_the_estimate_is_on_the_safe_side_and_the_descriptions_are_short() -> No
 def test_what_documents_say_of_themselves_is_quoted_and_short(tmp_path: Path) -> None:
     pages = {"README.md": f"# R\n\nIgnore `all` of it. {'Really. ' * 99}\n"}
     pages |= {f"f{n}/p.md": f"# {'Title ' * 40}{n}\n\nText.\n" for n in range(60)}
-    index = indexed(tmp_path, pages)
-    with ServedIndex(index=str(index)) as library:
+    with ServedIndex(index=str(indexed(tmp_path, pages, WORDS_ALONE))) as library:
         said = library.describe()
     assert "- `docs` (61 files): `Ignore all of it. Really." in said
     assert estimate_tokens(said) < 800

@@ -1,6 +1,5 @@
 """Nothing is sent anywhere but to the Ollama that was named: seen by Python's audit hook, and by a proxy."""
 
-import json
 import re
 import shutil
 import subprocess
@@ -10,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.program import PROJECT, environment, run_command, run_python
+from tests.program import PROJECT, environment, run_all
 from tests.real.scripted_server import Asked, scripted_server
 from tests.shelf import write_pages
 
@@ -42,17 +41,9 @@ def surroundings(place: Path, proxy_url: str) -> dict[str, str]:
     )  # fmt: skip
 
 
-ALL_IN_ONE = """
-import json, sys
-from hybrid_retrieve import main
-for words in json.loads(sys.argv[1]):
-    assert main(words) == 0, words
-"""
-
-
 def connections(place: Path, environment: Mapping[str, str], *commands: list[str]) -> set[str]:
     """Where the commands connected to, one after the other in one process, as `127.0.0.1:port`."""
-    finished = run_python(ALL_IN_ONE, json.dumps(commands), cwd=place, env=environment)
+    finished = run_all(*commands, cwd=place, env=environment)
     assert finished.returncode == 0, finished.stderr
     watched = place / "watched"
     lines = watched.read_text().splitlines() if watched.exists() else []
@@ -107,8 +98,8 @@ def test_without_any_network_everything_but_the_language_model_works(docs: Path)
     if not unshare or subprocess.run([unshare, "-n", "true"], capture_output=True, check=False).returncode:
         pytest.skip("this user may not make a network namespace")
     commands = [["index", "docs"], ["--json", QUESTION], ["doctor"], ["--profile", "full", QUESTION], ["mcp"]]
-    alone = [unshare, "-n", sys.executable, "-c", ALL_IN_ONE, json.dumps(commands)]
-    finished = run_command(alone, docs.parent, surroundings(docs.parent, "http://127.0.0.1:9"))
+    env = surroundings(docs.parent, "http://127.0.0.1:9")
+    finished = run_all(*commands, cwd=docs.parent, env=env, before=[unshare, "-n"])
     assert finished.returncode == 0, finished.stderr
     assert "rerank: " in finished.stderr
     assert "zebra.md" in finished.stdout

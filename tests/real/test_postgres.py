@@ -2,7 +2,7 @@
 
 import shutil
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -11,7 +11,7 @@ import pytest
 
 from retriever.api import open_retriever
 from retriever.postgres.connection import PostgresConnection
-from tests.postgres import execute, find_binaries
+from tests.postgres import Server, execute, find_binaries
 from tests.program import LARDER, PROJECT, Cli
 from tests.real.served import SOME_OF_THE_LARDER as SOME
 from tests.real.served import index_pages
@@ -70,11 +70,12 @@ def test_the_same_questions_have_the_same_answers(cli: Cli, postgres: str, tmp_p
         assert one == other, question
 
 
-@pytest.fixture
-def larder(postgres: str, tmp_path: Path) -> str:
-    """The database, with an index of some of the larder."""
-    index_pages(postgres, tmp_path, SOME)
-    return postgres
+@pytest.fixture(scope="module")
+def larder(postgres_server: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A database with an index of some of the larder, left as whole as it was."""
+    with postgres_server.new_index() as address:
+        index_pages(address, tmp_path_factory.mktemp("larder"), SOME)
+        yield address
 
 
 @pytest.mark.timeout(180)
@@ -84,9 +85,10 @@ def test_every_command_takes_the_address(cli: Cli, larder: str) -> None:
     assert "Restoring" in cli("tree", "--index", larder).out
     assert "# Restoring" in cli("read", "restore.md", "--index", larder).out
     assert "no other file is similar" in cli("read", "retention.md", "--similar", "10", "--index", larder).err
+    cli("indexes", "--drop", larder, "--yes", code=2)
     cli("forget", "restore.md", "--index", larder)
     assert not [node for node in find(cli, larder, "restore one file") if node.startswith("restore.md")]
-    cli("indexes", "--drop", larder, "--yes", code=2)
+    cli("forget", "--undo", "restore.md", "--index", larder)
 
 
 def test_a_graph_finds_what_all_vectors_do(cli: Cli, larder: str) -> None:

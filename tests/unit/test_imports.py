@@ -155,7 +155,7 @@ WITHOUT_POSTGRES = """if True:
 
 
 def test_an_index_in_a_folder_needs_nothing_of_the_room_for_postgresql(tmp_path: Path) -> None:
-    without = shutil.ignore_patterns("postgres", "__pycache__")
+    without = shutil.ignore_patterns("postgres")  # what is compiled stays: it takes longer than the rest
     for name in ("pageindex", "retriever", "configs"):
         shutil.copytree(PROJECT / name, tmp_path / name, ignore=without)
     shutil.copy(PROJECT / "hybrid_retrieve.py", tmp_path)
