@@ -84,6 +84,12 @@ def test_a_model_is_seen_to_do_what_it_can(
     assert generator.abilities == abilities
 
 
+def test_a_model_that_has_nothing_left_to_show_is_asked_no_more(ollama: ScriptedServer) -> None:
+    ollama.answer = lambda asked: "no"
+    probe(ollama.open())
+    assert len({asked.shown("question")[0]["question"] for asked in ollama.asked if "hyde" in asked.properties}) == 2
+
+
 def test_other_weights_of_a_name_are_tried_again(ollama: ScriptedServer) -> None:
     generator = ollama.open()
     assert generator.abilities
