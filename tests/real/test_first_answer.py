@@ -19,7 +19,7 @@ from tests.program import Cli, command, environment, in_terminal
 from tests.scenarios import chapter_pages
 from tests.shelf import CountingEncoder, Interrupting, Shelf, found, same_hits, write_pages
 
-CHAPTERS = 40
+CHAPTERS = 33
 SECTIONS = 8 * CHAPTERS
 QUESTION = "which chapter speaks of topic101?"
 RIGHT = "chapter-14.md#chapter-14-part-0/chapter-14-part-3"
@@ -104,8 +104,8 @@ def test_what_changes_meanwhile_is_in_it_and_what_is_forgotten_is_not(library: S
     (hit, *_) = library.ask("what does a zebra eat?").hits  # it is indexed before the answer, as in a whole index
     assert hit.node_id == "chapter-3.md#zebras"
     assert library.ask(QUESTION).index.embedded_share < 1
-    forget_documents(["chapter-39.md"], library.index)
-    assert b"topic276" not in (library.index / "index.sqlite").read_bytes()
+    forget_documents(["chapter-32.md"], library.index)
+    assert b"topic227" not in (library.index / "index.sqlite").read_bytes()
     library.update()
     assert library.ask(QUESTION).index.embedded_share == 1.0
     assert library.encoder.encoded <= SECTIONS + 1
@@ -130,7 +130,7 @@ def send_while_embedding(number: int) -> "Callable[[subprocess.Popen[bytes], byt
 @pytest.mark.skipif(os.name != "posix", reason="a terminal of POSIX")
 def test_the_first_command_answers_and_the_next_goes_on(tmp_path: Path, cli: Cli) -> None:
     """Told to end, then interrupted, each time with more to embed than words wait for."""
-    docs, index = write_pages(tmp_path / "docs", chapter_pages(90)), tmp_path / "index"
+    docs, index = write_pages(tmp_path / "docs", chapter_pages(66)), tmp_path / "index"
     words = command("--docs", "docs", QUESTION, "--index", index)
     for number in (signal.SIGTERM, signal.SIGINT):
         code, output = in_terminal(words, tmp_path, environment(TERM="xterm"), send_while_embedding(number))

@@ -50,9 +50,19 @@ def test_typing_finds_and_keys_choose_copy_and_open(notes: Path) -> None:
     assert b"\x1b[31mabout" not in output, "no document speaks to the terminal"
 
 
-def test_a_question_of_the_command_line_is_searched_at_once(notes: Path) -> None:
-    typed = [(b"1/1", CTRL_Y), (b"copied", b" in:gone"), (b"no folder", BACKSPACE * 8), (b"1/1", CTRL_C)]
-    code, output = pick(notes, *typed, question="bees")
+def test_a_question_of_the_command_line_is_searched_at_once_and_an_editor_that_is_not_there_is_named(
+    notes: Path,
+) -> None:
+    code, output = pick(
+        notes,
+        (b"1/1", CTRL_Y),
+        (b"copied", b" in:gone"),
+        (b"no folder", BACKSPACE * 8),
+        (b"1/1", b"\r"),
+        (b"no-editor cannot be started", CTRL_C),
+        question="bees",
+        VISUAL="no-editor",
+    )
     assert code == 0
     assert b"\x1b[?1049l" in output, "the terminal is as it was"
 
@@ -68,11 +78,6 @@ def test_a_narrow_terminal_keeps_words_and_cited_lines_whole(notes: Path, cli: C
     assert b"years/log.md:5" in output
     assert b"refrigerators" in output
     assert b"Introduction" not in output, "the preview begins at the cited line"
-
-
-def test_an_editor_that_is_not_there_is_named(notes: Path) -> None:
-    typed = [(b"1/1", b"\r"), (b"no-editor cannot be started", CTRL_C)]
-    assert pick(notes, *typed, question="bees", VISUAL="no-editor")[0] == 0
 
 
 def test_without_a_terminal_it_says_what_to_use(notes: Path, cli: Cli) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from retriever.rerank import LlmReranker, RerankInput
 from retriever.served.task import SPEEDS, Abilities, Speed
 from retriever.types import Answer
 from tests.real.scripted_server import Asked, Model, ScriptedServer, status
@@ -106,6 +107,14 @@ def test_a_small_model_judges_each_candidate_by_the_odds_of_yes(shelf: Shelf, sm
     assert stage.note == "8 candidates, each by itself"
     assert len(small.of_kind("judge")) == 8
     assert small.asked == []
+
+
+def test_a_small_model_judges_the_first_ten(small: ScriptedServer) -> None:
+    small.judge = likely
+    inputs = [RerankInput("Kitchen", f"Bread, loaf {number}.") for number in range(12)]
+    output = LlmReranker(small.open(model=SMALL)).score(QUESTION, inputs)
+    assert output.note == "the first 10 candidates, each by itself"
+    assert len(output.scores) == 12
 
 
 def test_a_judge_reads_the_passage_then_the_question_then_the_task(shelf: Shelf, small: ScriptedServer) -> None:
