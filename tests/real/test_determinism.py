@@ -4,17 +4,15 @@ import os
 import re
 from pathlib import Path
 
-import pytest
-
-from tests.program import Cli, command, run_command
+from tests.program import PROJECT, Cli, run_all
 
 TIMES = re.compile(r'(?<="milliseconds": )[\d.]+|(?<="timings_ms": ){.*?}')
 ELSEWHERE = {"PYTHONHASHSEED": "4321", "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 """A process with other hashes of strings, on one thread."""
 
 
-@pytest.mark.parametrize("question", ["catch_up: how long are snapshots kept?", "banana bread"])
-def test_every_process_gives_the_same_bytes(larder: Path, cli: Cli, question: str) -> None:
-    asked = ("ask", question, "--index", larder, "--json", "--full", "--explain")
-    there = run_command(command(*asked), env=os.environ | ELSEWHERE).stdout
-    assert TIMES.sub("", there) == TIMES.sub("", cli(*asked).out)
+def test_every_process_gives_the_same_bytes(larder: Path, cli: Cli) -> None:
+    questions = ("catch_up: how long are snapshots kept?", "banana bread")
+    lines = [("ask", question, "--index", str(larder), "--json", "--full", "--explain") for question in questions]
+    there = run_all(*lines, cwd=PROJECT, env=os.environ | ELSEWHERE).stdout
+    assert TIMES.sub("", there) == TIMES.sub("", "".join(cli(*line).out for line in lines))
