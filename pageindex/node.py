@@ -123,11 +123,6 @@ class Node:
         return self.shown_text.split("\n", self.front_matter_lines)[-1] if self.body else ""
 
     @property
-    def titled_body(self) -> str:
-        """Return what a page shows of the body, below all titles above it and its own."""
-        return "\n".join((*self.breadcrumb, self.title, *(unit.in_full for unit in self.units)))
-
-    @property
     def body_span(self) -> Span | None:
         """Return the lines of `body`; those of `text` where that is front matter alone."""
         if self.span is None or not self.front_matter_lines or not self.body:

@@ -125,7 +125,8 @@ def rerank(
     for candidate, score in zip(pool, output.scores, strict=True):
         boost, remark = 0.0, ""
         if node := nodes.get(candidate.node_id):
-            named = count_named(entities, node.titled_body)
+            shown = "\n".join((*node.breadcrumb, node.title, *(unit.in_full for unit in node.units)))
+            named = count_named(entities, shown)
             boost = named * profile.entity_boost
             remark = f"{named} of {len(entities)} entities" if named else ""
         scores.append(RerankScore(candidate, score, boost, remark))

@@ -171,7 +171,8 @@ def gather_signals(
     if encoded and is_understood and semantic and semantic.cosine is not None and view.background:
         has_own_script = signals.abroad and signals.form == "unspaced"
         shift = view.background.measure_shift(encoded.vectors[0]) if has_own_script else 0.0
-        return replace(signals, margin=view.background.z_score(semantic.cosine - shift))
+        above = semantic.cosine - shift - view.background.best
+        return replace(signals, margin=above / view.background.deviation)
     return signals
 
 

@@ -36,10 +36,6 @@ class Background:
     deviation: float  # the standard deviation of all of them, likewise, above 0
     centre: Sequence[float]  # (d,) the mean of the chunks' vectors
 
-    def z_score(self, cosine: float) -> float:
-        """Return how far a related cosine is above `best`, in deviations."""
-        return (cosine - self.best) / self.deviation
-
     def measure_shift(self, question: FloatMatrix) -> float:
         """Return how much nearer a question, (d,), is to all chunks than unrelated ones, as a related cosine.
 

@@ -278,7 +278,10 @@ def read_features(units: Sequence[Unit], asked: Asked) -> list[dict[str, float]]
         {
             "words": words[place],
             f"cue of {asked.kind.value}": float(has_cue(unit, cues)),
-            "sends elsewhere": float(asked.kind is not QuestionKind.WHERE and sends_elsewhere(unit)),
+            # It is mostly a link, and so says where an answer is: `See full language support`.
+            "sends elsewhere": float(
+                asked.kind is not QuestionKind.WHERE and unit.linked >= MOSTLY_LINKED * len(unit.text)
+            ),
             "its term is asked for": float(asks_for(unit.term, asked)),
             "list where one is asked for": float(unit.kind is UnitKind.LIST and asked.kind is QuestionKind.LIST),
             "code where it is asked how": float(unit.kind is UnitKind.CODE and asked.kind is QuestionKind.HOW_TO),
@@ -293,11 +296,6 @@ def has_cue(unit: Unit, cues: Sequence[str]) -> bool:
     """Return whether a unit has one of some phrases."""
     text = cut_phrases(unit.text) if cues else ""
     return any(cue in text for cue in cues)
-
-
-def sends_elsewhere(unit: Unit) -> bool:
-    """Return whether a unit is mostly a link, and so says where an answer is: `See full language support`."""
-    return unit.linked >= MOSTLY_LINKED * len(unit.text)
 
 
 def asks_for(term: str, asked: Asked) -> bool:
