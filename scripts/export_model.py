@@ -22,7 +22,7 @@ import click
 import numpy as np
 
 from pageindex.document import parse_document
-from retriever.embedding.encoder import Prefixes, Tokens
+from retriever.embedding.encoder import LibraryTokens, Prefixes
 from retriever.embedding.external import find_model_folder, own_prefixes
 from retriever.embedding.onnx import (
     MODEL_NAME,
@@ -259,7 +259,7 @@ def write_folder(
     if is_bert(transformer):
         texts = sample_of_chunks(documents, OnnxEncoder(folder))
         texts = [card.document_prefix + text for text in texts[:: -(-len(texts) // MEASURED)]]
-        ids = Tokens.in_file(folder / TOKENIZER_NAME).ids(texts)
+        ids = LibraryTokens((folder / TOKENIZER_NAME).read_bytes).ids(texts)
         write_by_hand(transformer, folder / MODEL_NAME, ids, projection)
     else:
         write_quantised(transformer, folder / MODEL_NAME, projection)

@@ -32,7 +32,7 @@ import numpy.typing as npt
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from retriever.embedding.encoder import Prefixes, Tokens
+from retriever.embedding.encoder import LibraryTokens, Prefixes
 from retriever.embedding.onnx import (
     LAYERS_NAME,
     MODEL_NAME,
@@ -41,6 +41,7 @@ from retriever.embedding.onnx import (
     OnnxEncoder,
     file_sha256,
 )
+from retriever.embedding.unigram import REPLACED
 from scripts.bert_graph import Weights, find_greatest
 from scripts.export_model import Agreement, sample_of_chunks
 from scripts.multilingual_graph import BLOCK, Adapters, add_adapters, write_graph
@@ -48,6 +49,7 @@ from scripts.reader_data import HELD_OUT, TRAINING, read_rows
 
 if TYPE_CHECKING:
     import torch
+    from tokenizers import Tokenizer
 
 WHEEL_SHA256 = "f4b89df32a0b5f7c7e16c486a1947452320c18752c9fdd5cca34ce5562cbda28"
 PREFIXES = Prefixes("query: ", "passage: ")
@@ -57,6 +59,7 @@ FIRST = ("de", "fr", "es", "it", "pt", "nl", "pl", "ru", "ja", "zh", "ko", "en")
 COVERED, OTHERS, UNLISTED = 0.985, 0.9, 0.8
 WORDS = 40_000  # of a language
 WITHOUT_BLANKS = ("ja", "zh")  # between words
+UNIGRAM_NAME = "unigram.txt"
 MAX_TOKENS = 256  # that the exported model reads
 ABROAD, SAME_DOCUMENTS = "guides-abroad", "opensourceguide"  # corpora: the second has the first one's texts in English
 # Of `teach`. A step asks BATCH questions abroad and twice as many in English.
@@ -212,18 +215,24 @@ def write_start(
 ) -> None:
     """Make a folder that `trim`, `export` and transformers read."""
     from safetensors.numpy import save_file
-    from tokenizers import Regex, Tokenizer, models, normalizers, pre_tokenizers, processors
 
     folder.mkdir(parents=True)
     save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
     (folder / "config.json").write_text(json.dumps(config, indent=2) + "\n")
     (folder / "normal_forms.json").write_text(json.dumps(normal_forms))
-    tokenizer = Tokenizer(models.Unigram(list(vocabulary), unk_id=3))
     # Where the model was taught another form than Unicode's; of long lists of Chinese ones nothing is lost.
     others = {one: form for one, form in normal_forms.items() if unicodedata.normalize("NFKC", one) != form}
+    build_tokenizer(vocabulary, others).save(str(folder / "tokenizer.json"), pretty=False)
+
+
+def build_tokenizer(vocabulary: Sequence[tuple[str, float]], forms: Mapping[str, str]) -> "Tokenizer":
+    """Return the package's tokenizer of pieces with their scores, and of characters that are written otherwise."""
+    from tokenizers import Regex, Tokenizer, models, normalizers, pre_tokenizers, processors
+
+    tokenizer = Tokenizer(models.Unigram(list(vocabulary), unk_id=3))
     tokenizer.normalizer = normalizers.Sequence(
         [
-            *(normalizers.Replace(one, form) for one, form in others.items()),
+            *(normalizers.Replace(one, form) for one, form in forms.items()),
             normalizers.NFKC(),
             normalizers.Replace(Regex(" {2,}"), " "),
         ]
@@ -233,7 +242,7 @@ def write_start(
         single="<s> $A </s>", pair="<s> $A </s> </s> $B </s>", special_tokens=[("<s>", 0), ("</s>", 2)]
     )
     tokenizer.add_special_tokens(list(SPECIAL))
-    tokenizer.save(str(folder / "tokenizer.json"), pretty=False)
+    return tokenizer
 
 
 def read_start(folder: Path) -> Weights:
@@ -284,7 +293,7 @@ def count_pieces(tokenizer: Path, pieces: Sequence[str]) -> dict[str, Counts]:
     """Return how often each piece is written in each language, by its frequent words."""
     import wordfreq  # type: ignore[import-not-found] # it comes with `uv run --with`
 
-    tokens, places = Tokens.in_file(tokenizer), {piece: number for number, piece in enumerate(pieces)}
+    tokens, places = LibraryTokens(tokenizer.read_bytes), {piece: number for number, piece in enumerate(pieces)}
     written: dict[str, Counts] = defaultdict(lambda: defaultdict(float))
     for language in wordfreq.available_languages("best"):
         shares = wordfreq.get_frequency_dict(language, "best")
@@ -341,13 +350,11 @@ def export(start: Path, folder: Path, documents: Path) -> None:
         start, add_pooling_layer=False, attn_implementation="eager", local_files_only=True
     ).eval()
     folder.mkdir(parents=True)
-    tokenizer = json.loads((start / TOKENIZER_NAME).read_text(encoding="utf-8"))
-    tokenizer["model"]["vocab"] = [(piece, round(score, 3)) for piece, score in tokenizer["model"]["vocab"]]
-    written = json.dumps(tokenizer, ensure_ascii=False, separators=(",", ":"))
-    (folder / TOKENIZER_NAME).write_text(written, encoding="utf-8")
+    (folder / UNIGRAM_NAME).write_bytes(group_pieces((start / TOKENIZER_NAME).read_bytes()))
     card = ModelCard(
         model_sha256="",
-        tokenizer_sha256=file_sha256(folder / TOKENIZER_NAME),
+        tokenizer_sha256=file_sha256(folder / UNIGRAM_NAME),
+        tokenizer=UNIGRAM_NAME,
         dimension=model.config.hidden_size,
         max_tokens=MAX_TOKENS,
         pooling="mean",
@@ -355,15 +362,37 @@ def export(start: Path, folder: Path, documents: Path) -> None:
         document_prefix=PREFIXES.document,
     )
     card.write(folder)
-    texts = sample_of_chunks(documents, OnnxEncoder(folder))
+    encoder = OnnxEncoder(folder)
+    texts = sample_of_chunks(documents, encoder)
     texts = texts[:: -(-len(texts) // (2 * SAMPLE))]  # from all of them
     measured, compared = texts[::2], texts[1::2]
-    ids = Tokens.in_file(folder / TOKENIZER_NAME).ids([PREFIXES.document + text for text in measured])
+    ids = encoder._tokens.ids([PREFIXES.document + text for text in measured])
     greatest = find_greatest(model, [{"input_ids": one} for one in ids])
     write_graph(folder, read_start(start), model.config.to_dict(), greatest, MAX_TOKENS)
     digest, layers = file_sha256(folder / MODEL_NAME), file_sha256(folder / LAYERS_NAME)
     replace(card, model_sha256=digest, layers_sha256=layers).write(folder)
     print(compare(model, OnnxEncoder(folder), compared))
+
+
+def group_pieces(tokenizer: bytes) -> bytes:
+    """Return what `UnigramTokens` reads, of the content of a `tokenizer.json`; scores are rounded to 3 decimals."""
+    groups: dict[str, Any] = {"": sorted(LibraryTokens(lambda: tokenizer).taught_scripts or ())}
+    for number, (piece, score) in enumerate(json.loads(tokenizer)["model"]["vocab"]):
+        if piece not in SPECIAL:
+            groups.setdefault(piece[: 3 if piece[0] == "▁" else 2], {})[piece] = number, round(score, 3)
+    lines = [f"{start}\t{json.dumps(groups[start], ensure_ascii=False, separators=(',', ':'))}" for start in groups]
+    return "\n".join(sorted(lines)).encode()
+
+
+def read_package_ids(file: Path, texts: Sequence[str]) -> list[list[int]]:
+    """Return the tokens that the package gives to texts, by a file that `group_pieces` wrote."""
+    pieces: dict[str, tuple[int, float]] = {}
+    for line in file.read_bytes().splitlines()[1:]:
+        pieces |= json.loads(line.split(b"\t")[1])
+    in_order = sorted((number, piece, score) for piece, (number, score) in pieces.items())
+    vocabulary = [*((piece, 0.0) for piece in SPECIAL), *((piece, score) for _, piece, score in in_order)]
+    package = build_tokenizer(vocabulary, {chr(sign): " " if form else "" for sign, form in REPLACED.items()})
+    return [encoding.ids for encoding in package.encode_batch(list(texts))]
 
 
 # What questions are taught.
@@ -411,7 +440,8 @@ class TaughtQuestions:
     @classmethod
     def read(cls, data: Path, folder: Path) -> "TaughtQuestions":
         """Read what `scripts/training_data.py` wrote, without the corpora that measure, by the model of a folder."""
-        tokens = Tokens.in_file(folder / TOKENIZER_NAME)
+        encoder = OnnxEncoder(folder)
+        tokens = encoder._tokens
         own, texts, group = defaultdict[str, list[int]](list), list[str](), list[str]()
         for row in read_rows(data / "chunks.jsonl.gz"):
             found = find_group(row["sid"])
@@ -428,7 +458,7 @@ class TaughtQuestions:
                 right = [places[row["chunk"]]] if known else places
                 is_abroad = "language" in row or row["section"].startswith((ABROAD, "abroad-"))
                 questions.append(TaughtQuestion(ids, places, right, find_group(row["section"]), is_abroad))
-        return cls(questions, OnnxEncoder(folder).encode_documents(texts), np.array(group))
+        return cls(questions, encoder.encode_documents(texts), np.array(group))
 
     def compare(self, question: TaughtQuestion) -> npt.NDArray[np.bool_]:
         """Return (m,): whether it is compared with a chunk: no translation of its own, none that may be right."""

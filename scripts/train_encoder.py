@@ -40,7 +40,7 @@ from transformers import AutoConfig, AutoModel
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from retriever.embedding.encoder import Tokens
+from retriever.embedding.encoder import LibraryTokens, Tokens
 from retriever.embedding.onnx import OnnxEncoder
 from scripts.bert_graph import read_weights
 from scripts.export_model import Agreement, sample_of_chunks, write_folder
@@ -153,7 +153,7 @@ class Trainer:
         self.run, self.settings = run, settings
         self.device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
         start = Path(settings["start"])
-        self.data = read_data(Path(settings["data"]), Tokens.in_file(start / "tokenizer.json"))
+        self.data = read_data(Path(settings["data"]), LibraryTokens((start / "tokenizer.json").read_bytes))
         self.held_out = [name for name in self.data.corpora if name in settings["hold_out"]]
         self.learned = [name for name in self.data.corpora if name not in self.held_out]
         if not self.learned:
@@ -435,7 +435,7 @@ def export(run: Path, folder: Path, documents: Path, share: float) -> None:
     model = mix_weights(start, learned, share, torch.device("cpu"))
     tokenizer = (start / "tokenizer.json").read_text(encoding="utf-8")
     write_folder(folder, model.transformer, tokenizer, MAX_TOKENS, documents, projection=model.projection)
-    print(compare(model, OnnxEncoder(folder), Tokens.in_file(start / "tokenizer.json"), documents))
+    print(compare(model, OnnxEncoder(folder), LibraryTokens((start / "tokenizer.json").read_bytes), documents))
 
 
 def compare(model: Model, quantised: OnnxEncoder, tokens: Tokens, documents: Path) -> Agreement:

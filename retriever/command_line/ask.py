@@ -143,7 +143,7 @@ def check_words(words: Sequence[str], console: Console) -> None:
     is_of_files = bool(rest) and all(Path(word).suffix or Path(word).exists() for word in rest)
     peer = PEERS.get(first, "")
     near = peer or find_nearest(first, COMMANDS, LIKE_BEFORE_FILES if is_of_files else LIKE)
-    from retriever.embedding import is_english_word  # numpy, which no other line of a command needs
+    from retriever.embedding.encoder import is_english_word  # numpy, which no other line of a command needs
 
     # A single word is a question too, if it is a word: `trees`, and not `stauts` or `ls`. The word of another program
     # comes before one argument, `find "the keys"`; without quotation marks, `find the keys` is a question.

@@ -5,7 +5,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from retriever.embedding.encoder import BUNDLED_MODELS, ENGLISH_MODEL, bundled_tokens
+from retriever.embedding.encoder import BUNDLED_MODELS, ENGLISH_MODEL
 from retriever.settings import EncoderSettings
 from retriever.types import Encoder
 
@@ -65,14 +65,6 @@ def bundled_encoder(settings: EncoderSettings, folder: Path = ENGLISH_MODEL) -> 
     return OnnxEncoder(folder, settings)
 
 
-def is_english_word(word: str) -> bool:
-    """Return whether the English tokenizer has the word (in lower case) as a whole: 20,000 of the commonest."""
-    return bundled_tokens().is_word(word)
-
-
 def unread_tokens(encoder: Encoder, questions: Sequence[str]) -> list[int]:
     """Return how many tokens at the end of each question the encoder does not read; 0 for all but the longest."""
-    # In ASCII a text has no more tokens than characters, beside a few special ones: most need not be counted.
-    if all(question.isascii() and 2 * len(question) < encoder.max_tokens for question in questions):
-        return [0] * len(questions)
     return [max(0, count - encoder.max_tokens) for count in encoder.count_tokens(questions)]

@@ -10,10 +10,11 @@ import re
 import tomllib
 import unicodedata
 from abc import ABC, abstractmethod
+from bisect import bisect_right
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence, Set
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cache, cached_property, partial
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -26,7 +27,7 @@ from retriever.settings import EncoderSettings
 from retriever.types import FloatMatrix
 
 if TYPE_CHECKING:
-    from tokenizers import Encoding, Tokenizer
+    from tokenizers import Tokenizer
 
 
 _MODELS = Path(__file__).parent / "models"
@@ -73,9 +74,8 @@ _OTHER_SCRIPT = (
     "[\u0370-\u1dff\u2c80-\u2dff\ua4d0-\ua6ff\ua800-\uab2f\ufb13-\ufdff\ufe70-\ufefc]{2,}"
     "|[\u3005-\u318f\u31a0-\u31ff\u3400-\ua4cf\uac00-\ufaff\uff66-\uffdc\U00020000-\U000323af]+"
 )
-# A model has been taught a script of which its vocabulary has so many pieces of several letters, or so many at all:
-# Chinese is written in single characters. That of BERT for English has 8 and 488 of the scripts that it has most of.
-_PIECES_OF_LETTERS, _PIECES = 100, 2_000
+# A model has been taught a script that its pieces have so many letters of. That of BERT for English has 488 at most.
+_TAUGHT_LETTERS = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,111 +87,93 @@ class CutText:
     """Its tokens, special ones included."""
 
 
-class Tokens:
+class Tokens(ABC):
     """Counts and cuts texts by the tokens of one model; safe to share between threads."""
 
-    def __init__(self, content: Callable[[], str]) -> None:
-        """Take what gives the content of a `tokenizer.json`, when it is first needed."""
+    def __init__(self, content: Callable[[], bytes]) -> None:
+        """Take what gives the content of the model's file, when it is first needed."""
         self._content = content
 
-    @classmethod
-    def in_file(cls, file: Path) -> "Tokens":
-        """Return the tokens of a `tokenizer.json`; that it cannot be read is an EncoderError of the first use."""
-        return cls(lambda: read_tokenizer(file))
+    @abstractmethod
+    def ids(self, texts: Sequence[str]) -> list[list[int]]:
+        """Return the token numbers of each text, special ones included, without any cut."""
+
+    @property
+    @abstractmethod
+    def taught_scripts(self) -> Set[str] | None:
+        """The scripts that the model has been taught; None where its pieces are not letters but bytes."""
+
+    def count(self, texts: Sequence[str]) -> list[int]:
+        """Return the number of tokens of each text, special ones included, without any cut."""
+        return list(map(len, self.ids(texts)))
+
+    def measure_known(self, text: str) -> float:
+        """Return the share of a text that the model knows, 0 to 1: of its pieces, those in a script it was taught.
+
+        A sign of another script counts as a piece; single ones are signs that English has as well.
+        1 for a text in Latin letters, and for a model whose pieces are bytes.
+        """
+        taught = None if text.isascii() else self.taught_scripts
+        if taught is None:
+            return 1.0
+        left = re.sub(
+            _OTHER_SCRIPT,
+            lambda run: run[0] if script_of(run[0][0]) in taught else " " * len(run[0]),
+            text,
+        )
+        unknown = left.count(" ") - text.count(" ")
+        words = "".join(letter if letter.isalnum() else " " for letter in left)
+        known = self.count([words])[0] - self.count([""])[0]
+        return known / (known + unknown) if unknown else 1.0
+
+    def cut(self, text: str, max_tokens: int) -> "CutText":
+        """Return a beginning of the text, as long as can be, of at most `max_tokens` tokens, special ones included."""
+        if self.count([text])[0] > max_tokens:
+            end = bisect_right(range(len(text)), max_tokens, key=lambda end: self.count([text[:end]])[0])
+            text = text[: end - 1]
+        return CutText(text, *self.ids([text]))
+
+
+class LibraryTokens(Tokens):
+    """Tokens by the package `tokenizers`, of a `tokenizer.json`."""
 
     @cached_property
-    def _tokenizer(self) -> "Tokenizer":
+    def tokenizer(self) -> "Tokenizer":
+        """What the package reads; it neither cuts nor fills texts."""
         from tokenizers import Tokenizer  # 20 ms: not needed by commands without vectors
 
-        tokenizer = Tokenizer.from_str(self._content())
+        tokenizer = Tokenizer.from_buffer(self._content())
         tokenizer.no_truncation()
         tokenizer.no_padding()
         return tokenizer
 
     def ids(self, texts: Sequence[str]) -> list[list[int]]:
         """Return the token numbers of each text, special ones included, without any cut."""
-        return [encoding.ids for encoding in self._encodings(texts)]
-
-    def count(self, texts: Sequence[str]) -> list[int]:
-        """Return the number of tokens of each text, special ones included, without any cut."""
-        return [len(encoding) for encoding in self._encodings(texts)]
-
-    def is_word(self, word: str) -> bool:
-        """Return whether a word in lower case is one token: the model has seen it often."""
-        # A name of a file that is no UTF-8 has halves of characters, which the tokenizer refuses.
-        return word.isprintable() and self._tokenizer.token_to_id(word) is not None
-
-    def measure_known(self, text: str) -> float:
-        """Return the share of a text that the model knows, 0 to 1: of its pieces, those in a script it was taught.
-
-        A piece for what is unknown counts as often as it has letters: one may be a whole line of Thai.
-        1 for a text in Latin letters, and for a model whose pieces are bytes.
-        """
-        runs = [] if text.isascii() else list(re.finditer(_OTHER_SCRIPT, text))
-        if not runs or self._scripts is None:
-            return 1.0
-        foreign = {place for run in runs for place in range(*run.span())}
-        known = unknown = 0
-        encoding = self._tokenizer.encode(text)  # the fast way has no offsets
-        for piece, (start, end) in zip(encoding.tokens, encoding.offsets, strict=True):
-            letters = sum(text[place].isalnum() for place in range(start, end))
-            is_taught = all(_script_of(letter) in self._scripts for letter in piece if letter.isalpha())
-            if start in foreign and (piece == self._unknown_piece or not is_taught):
-                unknown += letters
-            else:
-                known += letters > 0
-        return known / (known + unknown) if known + unknown else 1.0
+        return [
+            encoding.ids
+            for start in range(0, len(texts), _TEXTS_AT_ONCE)
+            for encoding in self.tokenizer.encode_batch_fast(texts[start : start + _TEXTS_AT_ONCE])
+        ]
 
     @cached_property
-    def _scripts(self) -> frozenset[str] | None:
-        """Return the scripts that the model has been taught; None where its pieces are not letters but bytes. 40 ms."""
-        if type(self._tokenizer.model).__name__ not in ("WordPiece", "Unigram"):
+    def taught_scripts(self) -> Set[str] | None:
+        """The scripts that the model has been taught; None where its pieces are not letters but bytes. 30 ms."""
+        if type(self.tokenizer.model).__name__ not in ("WordPiece", "Unigram"):
             return None
-        pieces, of_letters = Counter[str](), Counter[str]()
-        for piece in self._tokenizer.get_vocab():
-            letters = [letter for letter in piece if letter.isalpha()]
-            if letters:
-                script = _script_of(letters[0])
-                pieces[script] += 1
-                of_letters[script] += len(letters) > 1
-        return frozenset(
-            script for script in pieces if pieces[script] >= _PIECES or of_letters[script] >= _PIECES_OF_LETTERS
-        )
-
-    @cached_property
-    def _unknown_piece(self) -> str | None:
-        """Return the piece for what is not in the vocabulary."""
-        unknown: str | None = getattr(self._tokenizer.model, "unk_token", None)
-        return unknown or "<unk>"
-
-    def cut(self, text: str, max_tokens: int) -> "CutText":
-        """Return the longest beginning of the text that has at most `max_tokens` tokens, special ones included.
-
-        Raises:
-            ValueError: `max_tokens` leaves no room beside the special tokens.
-        """
-        (encoding,) = self._encodings([text])
-        room = max_tokens - sum(encoding.special_tokens_mask)
-        if room < 1:
-            raise ValueError(f"no text fits into {max_tokens} tokens")
-        while len(encoding) > max_tokens:
-            # A word that was cut inside may need more tokens than its whole did: rare, and one less each time.
-            pairs = zip(self._tokenizer.encode(text).offsets, encoding.special_tokens_mask, strict=True)
-            ends: list[int] = [end for (_, end), is_special in pairs if not is_special]
-            text = text[: ends[room - 1]]
-            (encoding,) = self._encodings([text])
-            room -= 1
-        return CutText(text, encoding.ids)
-
-    def _encodings(self, texts: Sequence[str]) -> "Iterator[Encoding]":
-        for start in range(0, len(texts), _TEXTS_AT_ONCE):
-            yield from self._tokenizer.encode_batch_fast(list(texts[start : start + _TEXTS_AT_ONCE]))
+        letters = filter(str.isalpha, "".join(self.tokenizer.get_vocab()))
+        return {script for script, count in Counter(map(script_of, letters)).items() if count >= _TAUGHT_LETTERS}
 
 
 @cache
-def bundled_tokens() -> Tokens:
+def bundled_tokens() -> LibraryTokens:
     """Return the tokens of the English model, by which texts are counted for models whose own are not known."""
-    return Tokens.in_file(ENGLISH_MODEL / "tokenizer.json")
+    return LibraryTokens(partial(read_model_file, ENGLISH_MODEL / "tokenizer.json"))
+
+
+def is_english_word(word: str) -> bool:
+    """Return whether the English tokenizer has the word (in lower case) as a whole: 20,000 of the commonest."""
+    # A name of a file that is no UTF-8 has halves of characters, which the tokenizer refuses.
+    return word.isprintable() and bundled_tokens().tokenizer.token_to_id(word) is not None
 
 
 READ_CHARS, LONG_WORD = 3_000, 4  # of a text; the shortest word that tells languages apart
@@ -207,23 +189,23 @@ def measure_foreign(texts: Iterable[str]) -> float:
         words = [word for word in _WORD.findall(text[:READ_CHARS].lower()) if len(word) >= LONG_WORD]
         if words:
             total += len(text)
-            is_english = sum(map(bundled_tokens().is_word, words)) >= ENGLISH_FROM * len(words)
-            foreign += 0 if is_english else len(text)
+            if sum(map(is_english_word, words)) < ENGLISH_FROM * len(words):
+                foreign += len(text)
     return foreign / total if total else 0.0
 
 
 @cache
-def _script_of(letter: str) -> str:
+def script_of(letter: str) -> str:
     """Return the first word of its name in Unicode: `LATIN`, `CJK`, `HIRAGANA`, `THAI`."""
-    return unicodedata.name(letter, "?").partition(" ")[0]
+    return unicodedata.name(letter, "?").replace("-", " ").partition(" ")[0]
 
 
-def read_tokenizer(file: Path) -> str:
-    """Return the content of a `tokenizer.json`; EncoderError where it cannot be read."""
+def read_model_file(file: Path) -> bytes:
+    """Return the content of a model's file; EncoderError where it cannot be read."""
     try:
-        return file.read_text(encoding="utf-8")
-    except (OSError, ValueError) as error:
-        raise EncoderError(f"the tokenizer cannot be read: {file}: {error}") from error
+        return file.read_bytes()
+    except OSError as error:
+        raise EncoderError(f"{file} cannot be read: {error.strerror}") from error
 
 
 class TokenEncoder(ABC):
@@ -249,7 +231,7 @@ class TokenEncoder(ABC):
         """Return how many tokens of a text are read, special ones included, the prefix not; at least 1."""
         if not any(self._prefixes):
             return self._limit
-        alone, *lengths = self._tokens.count(["", *self._prefixes])
+        alone, *lengths = self.count_tokens(["", *self._prefixes])
         return max(1, self._limit - (max(lengths) - alone))
 
     def count_tokens(self, texts: Sequence[str]) -> list[int]:

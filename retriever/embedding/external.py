@@ -11,9 +11,9 @@ import numpy.typing as npt
 
 from retriever.embedding.encoder import (
     CutText,
+    LibraryTokens,
     Prefixes,
     TokenEncoder,
-    Tokens,
     bundled_tokens,
     fingerprint,
     served_prefixes,
@@ -129,7 +129,7 @@ class SentenceTransformersEncoder(TokenEncoder):
             )
         self._settings = settings
         self._folder = find_model_folder(settings.model)
-        self._tokens = Tokens(self._tokenizer_content)
+        self._tokens = LibraryTokens(self._tokenizer_content)
 
     @cached_property
     def fingerprint(self) -> str:
@@ -178,14 +178,13 @@ class SentenceTransformersEncoder(TokenEncoder):
         rows: npt.ArrayLike = self._model.encode([text.text for text in texts], prompt="", show_progress_bar=False)
         return unit_rows(rows, len(texts), self._settings.model)
 
-    def _tokenizer_content(self) -> str:
+    def _tokenizer_content(self) -> bytes:
         """Return the tokenizer as tokenizer.json would have it, which not every model ships."""
         # Chunks are cut by counts of tokens, thousands a second: only a fast tokenizer gives them.
         backend = getattr(self._model.tokenizer, "backend_tokenizer", None)
         if backend is None:
             raise EncoderError(f"{self._settings.model} has no fast tokenizer, so its tokens cannot be counted")
-        content: str = backend.to_str()
-        return content
+        return str(backend.to_str()).encode()
 
 
 def own_prefixes(model: "SentenceTransformer") -> Prefixes:

@@ -23,13 +23,14 @@ from retriever.embedding.encoder import (
     BUNDLED_MODELS,
     ENGLISH_MODEL,
     CutText,
+    LibraryTokens,
     Prefixes,
     TokenEncoder,
-    Tokens,
     fingerprint,
-    read_tokenizer,
+    read_model_file,
     unit_rows,
 )
+from retriever.embedding.unigram import UnigramTokens
 from retriever.errors import EncoderError
 from retriever.settings import EncoderSettings
 from retriever.types import FloatMatrix, Reading
@@ -59,6 +60,7 @@ class ModelCard:
     document_prefix: str = ""
     question_type: int = 0  # the token type that says that a text is a question
     layers_sha256: str = ""  # of layers.onnx, where there is one
+    tokenizer: str = TOKENIZER_NAME  # its file: this, or one that `UnigramTokens` reads
 
     @classmethod
     def read(cls, folder: Path, name: str = ENCODER_CARD) -> Self:
@@ -80,7 +82,7 @@ class ModelCard:
         """Raise EncoderError where a file of the folder is not the one that the card describes."""
         hashes = {
             MODEL_NAME: self.model_sha256,
-            TOKENIZER_NAME: self.tokenizer_sha256,
+            self.tokenizer: self.tokenizer_sha256,
             LAYERS_NAME: self.layers_sha256,
         }
         for name, expected in hashes.items():
@@ -90,14 +92,11 @@ class ModelCard:
 
 def file_sha256(path: Path) -> str:
     """Return 64 hex digits; EncoderError where the file cannot be read. 15 ms for 23 MB."""
-    try:
-        return sha256(path.read_bytes()).hexdigest()
-    except OSError as error:
-        raise EncoderError(f"{path} cannot be read: {error.strerror}") from error
+    return sha256(read_model_file(path)).hexdigest()
 
 
 class OnnxEncoder(TokenEncoder):
-    """Unit vectors from a folder with model.onnx, tokenizer.json and encoder.json.
+    """Unit vectors from a folder with model.onnx, encoder.json, and tokenizer.json or unigram.txt.
 
     Each text is run on its own. The weights are int8, and the activations are quantised while the model runs, by one
     scale for all that is in a batch, padding included: beside others a text's vector came to a cosine of .994 (mean)
@@ -114,20 +113,18 @@ class OnnxEncoder(TokenEncoder):
         self._settings = settings or EncoderSettings()
         self._folder = folder
         self._card = ModelCard.read(folder)
-        self._tokens = Tokens.in_file(folder / TOKENIZER_NAME)
+        kind = LibraryTokens if self._card.tokenizer == TOKENIZER_NAME else UnigramTokens
+        self._tokens = kind(partial(read_model_file, folder / self._card.tokenizer))
 
     @cached_property
     def fingerprint(self) -> str:
-        """Over the hashes of the files (as encoder.json has them), the pooling, the prefixes and the limit."""
-        card = self._card
-        model = (card.model_sha256, card.tokenizer_sha256, card.dimension, card.pooling)
-        others = [part for part in (card.question_type, card.layers_sha256) if part]
-        return fingerprint((*model, *others, *self._prefixes, self._limit))
+        """Over the card, with the hashes of the files, and what the settings make of the prefixes and the limit."""
+        return fingerprint((*asdict(self._card).values(), *self._prefixes, self._limit))
 
     @property
     def bundled_as(self) -> str:
         """Return what `encoder.model` calls it, `english` or `multilingual`; empty where it does not come along."""
-        return next((name for name, folder in BUNDLED_MODELS.items() if folder == self._folder), "")
+        return {folder: name for name, folder in BUNDLED_MODELS.items()}.get(self._folder, "")
 
     @property
     def dimension(self) -> int:
@@ -282,11 +279,8 @@ class CrossEncoder:
 
     @cached_property
     def _model(self) -> "tuple[InferenceSession, Tokenizer]":
-        from tokenizers import Tokenizer  # 20 ms
-
         card = ModelCard.read(self._folder, RERANKER_CARD)
-        tokenizer = Tokenizer.from_str(read_tokenizer(self._folder / TOKENIZER_NAME))
-        tokenizer.no_padding()
+        tokenizer = LibraryTokens(partial(read_model_file, self._folder / TOKENIZER_NAME)).tokenizer
         tokenizer.enable_truncation(min(card.max_tokens, self._max_tokens))
         return open_session(self._folder / MODEL_NAME, self._threads), tokenizer
 
@@ -300,13 +294,9 @@ class PassageReader:
 
     def __init__(self, encoder: OnnxEncoder | None = None, folder: Path = READER) -> None:
         """Take a bundled encoder, the English one if none, and the cross-encoder that goes with that."""
-        self._encoder = encoder or OnnxEncoder()
-        self._model = CrossEncoder(folder) if self._encoder.bundled_as != "multilingual" else None
+        self.encoder = encoder or OnnxEncoder()
+        self._model = CrossEncoder(folder) if self.encoder.bundled_as != "multilingual" else None
         self._unrelated, self._same = (0.0, 1.0) if self._model else (UNRELATED_TOKENS, SAME_TOKENS)
-
-    def measure_known(self, text: str) -> float:
-        """Return which share of a text the models know, 0 to 1: both English ones have one vocabulary."""
-        return self._encoder.measure_known(text)
 
     def read(self, question: str, passages: Sequence[tuple[Sequence[str], str]]) -> list[Reading]:
         """Return a reading of each passage, given with the titles above it; EncoderError.
@@ -317,10 +307,10 @@ class PassageReader:
         question = question[:MAX_QUESTION_CHARS]
         texts = [f"{' > '.join(titles[-MAX_TITLES:])}: {text}" for titles, text in passages]
         try:
-            asked = self._encoder.encode_tokens(question.rstrip("?.! \u3002\uff1f\uff01"), is_question=True)
+            asked = self.encoder.encode_tokens(question.rstrip("?.! \u3002\uff1f\uff01"), is_question=True)
 
             def compare(place: int) -> float:
-                cosine = interact(asked, self._encoder.encode_tokens(texts[place]))
+                cosine = interact(asked, self.encoder.encode_tokens(texts[place]))
                 return (cosine - self._unrelated) / (self._same - self._unrelated)
 
             with ThreadPoolExecutor(usable_cores()) as pool:

@@ -22,7 +22,7 @@ from typing import Self
 
 import numpy as np
 
-from retriever.embedding import is_english_word
+from retriever.embedding.encoder import is_english_word
 from retriever.lexical.bm25 import Postings, load_postings
 from retriever.lexical.languages import detect_question
 from retriever.lexical.tokens import plain_words, remove_accents, stem_word, tokenize

@@ -84,6 +84,7 @@ def build_hits(
         anchor = rows.anchors.anchor(key, node.body_span, node.body or node.text)
         passage = find_passage(node, asked, scored[node.id], find_matched(candidate))
         text = cut_to_passage(node, passage, profile.final_text_chars)
+        looked_through = [" ".join((*node.breadcrumb, node.title)), *(unit.in_full for unit in node.units[:MAX_UNITS])]
         hits.append(
             Hit(
                 rank=rank,
@@ -102,7 +103,7 @@ def build_hits(
                 scale=candidate.scale or "rrf",
                 evidence=candidate.evidence,
                 matched_fields=tuple(dict.fromkeys((*matched[node.id], *find_statuses(view, rows, node.id)))),
-                words=find_question_words(question, words, list_texts(node), asked.languages),
+                words=find_question_words(question, words, looked_through, asked.languages),
                 reasons=list_reasons(candidate, rows.titles),
                 citation_state=anchor.state,
                 sentence=passage.sentence,
@@ -227,7 +228,7 @@ def read_units(
     knows too little of the question's script, or cannot be used, it says nothing, and the recorder why.
     """
     with recorder.stage(StageName.READ) as note:
-        known = reader.measure_known(question)
+        known = reader.encoder.measure_known(question)
         if known < UNDERSTOOD_FROM:
             note.skip(f"the reader knows {known:.0%} of the question")
             return ()
@@ -384,11 +385,6 @@ def find_matched_chunk(
 
 
 # Why a section is a hit.
-
-
-def list_texts(node: Node) -> list[str]:
-    """Return the titles of a section and the texts of its units, as they are looked through for a question's words."""
-    return [" ".join((*node.breadcrumb, node.title)), *(unit.in_full for unit in node.units[:MAX_UNITS])]
 
 
 def find_question_words(

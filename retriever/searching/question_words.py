@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pageindex.node import Node, UnitKind
-from retriever.embedding import is_english_word
+from retriever.embedding.encoder import is_english_word
 from retriever.lexical.languages import VERBS
 from retriever.lexical.tokens import is_unspaced, tokenize, tokenize_unit
 from retriever.types import QuestionForm

@@ -6,8 +6,10 @@ from pathlib import Path
 import pytest
 
 from retriever.api import index_folders, open_retriever
-from retriever.embedding.encoder import ENGLISH_MODEL, Tokens
+from retriever.embedding.encoder import MULTILINGUAL_MODEL, bundled_tokens
+from retriever.embedding.unigram import UnigramTokens
 from retriever.retriever import Retriever
+from scripts.multilingual import read_package_ids
 from tests.program import PROJECT, Cli
 from tests.real.served import indexed
 from tests.shelf import write_pages
@@ -129,5 +131,11 @@ def test_a_document_that_changes_its_language_is_read_in_the_new_one(tmp_path: P
 
 @pytest.mark.parametrize(("text", "known"), read_table("words", "What the English model knows"))
 def test_what_the_english_model_knows(text: str, known: float) -> None:
-    tokens = Tokens.in_file(ENGLISH_MODEL / "tokenizer.json")
-    assert tokens.measure_known(text) == pytest.approx(known, abs=1e-4)
+    assert bundled_tokens().measure_known(text) == pytest.approx(known, abs=1e-4)
+
+
+def test_a_text_has_the_tokens_that_the_package_gives_it() -> None:
+    file = MULTILINGUAL_MODEL / "unigram.txt"
+    odd = "| |\t|\0\1a\7 \b| a  \u2581b |👨\u200d👩\u200d👧 a|اَلسَّلَامُ|ﷺ ½ ㍿ \x85|𒀀𒀁 a𒀀|e\u0301 Ωβ\xa0\u200bњ"
+    texts = [*odd.split("|"), 20_000 * "中", *map(Path.read_text, NOTES.rglob("*.md"))]
+    assert UnigramTokens(file.read_bytes).ids(texts) == read_package_ids(file, texts)

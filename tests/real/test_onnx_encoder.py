@@ -39,7 +39,7 @@ def test_the_files_are_the_ones_that_readme_and_card_name(folder: Path, licence:
     card = ModelCard.read(folder)
     card.verify(folder)
     readme = (folder / "README.md").read_text(encoding="utf-8")
-    assert re.search(r"SHA-256: model\.onnx ([0-9a-f]{64})", readme)[1] == card.model_sha256  # type: ignore[index] # must match
+    assert f"model.onnx {card.model_sha256}" in readme
     assert licence in (folder / "LICENSE").read_text(encoding="utf-8")
     assert sum(file.stat().st_size for file in folder.iterdir()) < 50_000_000
 
@@ -112,7 +112,7 @@ def test_opening_reads_neither_model_nor_tokenizer(folder: Path) -> None:
     (folder / "tokenizer.json").unlink()
     encoder = OnnxEncoder(folder)
     assert (encoder.dimension, encoder.max_tokens) == (384, 256)
-    with pytest.raises(EncoderError, match="tokenizer cannot be read"):
+    with pytest.raises(EncoderError, match=r"tokenizer\.json cannot be read"):
         encoder.count_tokens(["x"])
 
 
