@@ -260,27 +260,29 @@ def test_home_suggests_questions_and_remembers_in_this_browser(seen: Seen) -> No
     assert not recent.is_visible()
 
 
-def test_a_citation_is_copied(browser: Browser, server: Served) -> None:
-    with tab(browser, server, permissions=["clipboard-read", "clipboard-write"]) as seen:
-        page = seen.ask(QUESTION)
-        button = page.locator(".hits article").first.get_by_role("button", name="Copy citation mail.md:")
-        button.click()
-        button.filter(has_text="Copied").wait_for()
-        assert page.evaluate("navigator.clipboard.readText()").startswith("mail.md:")
-        seen.open("/read?node=mail.md")
-        page.get_by_role("button", name="Copy code").first.click()
-        page.locator(".copy", has_text="Copied").wait_for()
-        assert page.evaluate("navigator.clipboard.readText()") == "stamp.pay(letter)"
+def test_a_citation_is_copied(seen: Seen) -> None:
+    seen.page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    page = seen.ask(QUESTION)
+    button = page.locator(".hits article").first.get_by_role("button", name="Copy citation mail.md:")
+    button.click()
+    button.filter(has_text="Copied").wait_for()
+    assert page.evaluate("navigator.clipboard.readText()").startswith("mail.md:")
+    seen.open("/read?node=mail.md")
+    page.get_by_role("button", name="Copy code").first.click()
+    page.locator(".copy", has_text="Copied").wait_for()
+    assert page.evaluate("navigator.clipboard.readText()") == "stamp.pay(letter)"
 
 
-def test_the_home_of_a_flat_folder_lists_its_files_the_latest_first(browser: Browser, tmp_path: Path) -> None:
+def test_the_home_of_a_flat_folder_lists_its_files_the_latest_first(seen: Seen, tmp_path: Path) -> None:
     index = indexed(tmp_path, {"old.md": "# Old well\n", "new.md": "# New pump\n"}, WORDS_ALONE)
     os.utime(tmp_path / "docs" / "old.md", (1e9, 1e9))
-    with served(index, "--web") as server, tab(browser, server) as seen:
-        files = seen.open("/").locator(".files li:visible")
+    with served(index, "--web") as server:
+        flat = replace(seen, url=server.url)
+        files = flat.open("/").locator(".files li:visible")
         assert [text.partition(" ")[0] for text in files.all_inner_texts()] == ["New", "Old"]
         seen.page.get_by_label("Filter the files").fill("well")
         assert files.count() == 1
+        flat.check()
 
 
 def test_the_keyboard_alone_is_enough(seen: Seen) -> None:
