@@ -23,7 +23,7 @@ options = onnxruntime.SessionOptions()
 options.intra_op_num_threads = 1
 session = onnxruntime.InferenceSession(f"{model}/model.onnx", options)
 ids = np.array([tokenizer.encode(question).ids], dtype=np.int64)
-feed = {"input_ids": ids, "attention_mask": np.ones_like(ids), "token_type_ids": np.zeros_like(ids)}
+feed = {"input_ids": ids, "token_type_ids": np.zeros_like(ids)}
 vector = session.run(None, feed)[0][0].mean(axis=0)
 
 settings = chromadb.config.Settings(anonymized_telemetry=False)
