@@ -128,10 +128,12 @@ class Tokens(ABC):
 
     def cut(self, text: str, max_tokens: int) -> "CutText":
         """Return a beginning of the text, as long as can be, of at most `max_tokens` tokens, special ones included."""
-        if self.count([text])[0] > max_tokens:
+        (ids,) = self.ids([text])
+        if len(ids) > max_tokens:
             end = bisect_right(range(len(text)), max_tokens, key=lambda end: self.count([text[:end]])[0])
             text = text[: end - 1]
-        return CutText(text, *self.ids([text]))
+            (ids,) = self.ids([text])
+        return CutText(text, ids)
 
 
 class LibraryTokens(Tokens):
