@@ -35,9 +35,10 @@ from retriever import open_retriever
 from retriever.embedding.encoder import ENGLISH_MODEL
 from retriever.embedding.onnx import OnnxEncoder
 from retriever.embedding.vectors import VectorIndex
-from retriever.lexical.bm25 import LexicalIndex
+from retriever.lexical.bm25 import Bm25
 from retriever.lexical.tokens import tokenize
 from retriever.settings import Profile
+from retriever.store.database import open_file
 from retriever.store.files import list_snapshots
 from retriever.types import Answer
 
@@ -268,7 +269,8 @@ class Parts:
         (snapshot,) = list_snapshots(index)
         copy = shutil.copytree(snapshot / "chroma", scene.place / "parts")  # one client for a folder and process
         self._vectors = VectorIndex(copy, scene.encoder.fingerprint)
-        self._lexical = LexicalIndex.open(snapshot / "lexical")
+        self._connection = open_file(index)
+        self._lexical = Bm25(self._connection)
         self._encoder = scene.encoder
 
     def search(self, question: str) -> None:
@@ -280,6 +282,7 @@ class Parts:
     def close(self) -> None:
         """Close the files."""
         self._vectors.close()
+        self._connection.close()
 
 
 def bare_ask(scene: Scene, question: str) -> tuple[str, ...]:

@@ -9,18 +9,20 @@ hold. Each is asked alone, where nothing says which language it is in.
 """
 
 import json
+import sqlite3
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from pageindex.corpus import list_files, read_document
 from pageindex.document import parse_document
-from retriever.lexical.bm25 import build_postings
-from retriever.lexical.spelling import Spellings, correct, list_words
+from retriever.lexical.spelling import Spellings, correct, write_words
 from retriever.lexical.tokens import remove_accents
+from retriever.store.database import FileConnection, make_schema
+from retriever.store.writing import NODE_BITS
 
 DATA = Path(__file__).parents[1] / "tests" / "data"
 NOTES = {"German notes": ("de", "german"), "French notes": ("fr", "french"), "Spanish notes": ("es", "spanish")}
@@ -46,10 +48,11 @@ def measure(name: str, folder: Path, documents: tuple[str, ...], sets: Mapping[s
     """Print the row of some documents, then what was changed."""
     parsed = [parse_document(file.path, read_document(file).text) for file in list_files(folder).files]
     nodes = [placed.node for document in parsed for placed in document.nodes]
-    texts = {key: f"{node.title}\n{node.body}" for key, node in enumerate(nodes)}
-    with TemporaryDirectory() as place:
-        build_postings(Path(place) / "words", list_words(texts))
-        spellings = Spellings.open(Path(place) / "words")
+    texts = {key << NODE_BITS: f"{node.title}\n{node.body}" for key, node in enumerate(nodes)}
+    with closing(sqlite3.connect(":memory:", factory=FileConnection)) as connection:
+        make_schema(connection)
+        write_words(connection, texts)
+        spellings = Spellings(connection)
         changed = [count_changed(words, spellings, documents) for words in sets["words"].values()]
         pairs = [pair for typos in sets["typos"].values() for pair in typos]
         corrected, held = count_corrected(pairs, spellings, documents)

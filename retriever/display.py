@@ -46,7 +46,6 @@ SIGNALS = (
 # What indexing does, by the stage's name, where that says little to people.
 STAGES = {
     "words": "indexing words",
-    "spellings": "indexing spellings",
     "ordering": "indexing vectors",
 }
 

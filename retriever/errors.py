@@ -16,7 +16,7 @@ RetrieverError                  what went wrong, and what to do about it; the co
 │   ├── IndexLockedError        another process is writing to it
 │   ├── IndexDamagedError       its truth (index.sqlite) cannot be read
 │   └── StorageError            the disk is full, read-only or failing
-├── SnapshotError               a derived folder (lexical, Chroma) cannot be opened: it is rebuilt
+├── SnapshotError               what is derived from the rows cannot be used: it is made anew
 ├── EncoderError                the embedding model cannot be loaded, reached or believed
 ├── LanguageModelError          the language model gave nothing that can be used
 │   ├── NoGeneratorError        its server is not running, or is not one that may be asked
@@ -193,7 +193,7 @@ class StorageError(IndexUnusableError):
 
 
 class SnapshotError(RetrieverError):
-    """A derived folder cannot be opened; everything in it can be rebuilt."""
+    """What is derived from the rows (ChromaDB, words) cannot be used; all of it can be made anew."""
 
 
 class EncoderError(RetrieverError):

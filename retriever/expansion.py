@@ -22,7 +22,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from retriever.display import pluralize
 from retriever.embedding.encoder import checked_rows
-from retriever.errors import EncoderError, LanguageModelError, SnapshotError
+from retriever.errors import EncoderError, LanguageModelError
 from retriever.lexical.tokens import count_words, tokenize
 from retriever.places.background import load_unrelated
 from retriever.places.view import View
@@ -95,14 +95,11 @@ def write_expansion(question: str, profile: Profile, generator: Generator, recor
 
 def look_into_index(question: str, profile: Profile, open_view: OpenView) -> tuple[str, tuple[str, ...]]:
     """Return why the question is searched as it is, or ""; and its rare names."""
-    try:
-        with open_view() as view:
-            if not view.state.snapshot:
-                return "the index is not finished", ()
-            names = count_rare_names(question, view)
-            return reason_to_skip(question, names, view) if profile.hyde == "auto" else "", tuple(names)
-    except SnapshotError:  # the search meets it too, and repairs it
-        return "", ()
+    with open_view() as view:
+        if not view.state.snapshot:
+            return "the index is not finished", ()
+        names = count_rare_names(question, view)
+        return reason_to_skip(question, names, view) if profile.hyde == "auto" else "", tuple(names)
 
 
 # What the model is asked.

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from pageindex.node import Node
 from retriever.answering.context import AnswerInContext, Piece, build_context, gather_sections, load_token_counter
-from retriever.errors import ClosedError, IndexLockedError, NoIndexError, RetrieverError, SnapshotError, suggest
+from retriever.errors import ClosedError, IndexLockedError, NoIndexError, suggest
 from retriever.indexing.request import FolderAccess, IndexRequest
 from retriever.looking.browse import Excerpt, find_similar, load_tree_at, read_excerpt, read_nodes
 from retriever.looking.status import Status, Watch, describe_state, read_status
@@ -21,13 +21,12 @@ from retriever.searching.confidence import assess
 from retriever.searching.hits import ANSWERED_FROM
 from retriever.searching.queries import ExpandedQuery, correct_question, read_question
 from retriever.settings import RerankSettings
-from retriever.store.database import make_damage_error
 from retriever.store.files import Closing
 from retriever.trace import Recorder
 from retriever.types import Answer, IndexState, ShortAnswer, SimilarSections, StageName
 
 ANSWER_SHARE = 2 / 3  # of llm.seconds, that the sentences of a short answer may take: the search goes before
-ATTEMPTS = 3  # at a snapshot: as it is, once more where a writer replaced it meanwhile, and made anew
+ATTEMPTS = 3  # at a context of the state that was searched
 
 
 class Retriever(Closing):
@@ -76,8 +75,7 @@ class Retriever(Closing):
         if request.conversation or expands:
             from retriever.searching.follow_up import follow
 
-            # The search meets a damaged snapshot too, and repairs it.
-            with contextlib.suppress(SnapshotError), self.view() as view:
+            with self.view() as view:
                 asked = follow(correct_question(asked, view), request.conversation, view, recorder)
         # What writes other words is not even imported for a question that has none: pydantic alone takes 50 ms.
         if expands:
@@ -85,24 +83,15 @@ class Retriever(Closing):
 
             # Other threads ask while the model writes.
             asked = expand(asked, request.expansion, self.view, profile, self._models.generator, recorder)
-        with self._use() as index:
-            for attempt in range(ATTEMPTS):
-                own = recorder.copy()
-                try:
-                    with index.view() as view:
-                        if not view.state.snapshot:
-                            hint = suggest(f"index FOLDER --index {shlex.quote(str(self.store))}")
-                            raise NoIndexError(f"the index {self.store} is not finished", hint=hint)
-                        corrected = correct_question(asked, view)
-                        access = self.access
-                        found = search(view, self._models, corrected, profile, own, access)
-                        state = describe_state(self.store, view, fresh, access.folders)
-                        return self._describe(corrected, found, state, own, count)
-                except SnapshotError as error:
-                    failure = error
-                    if attempt:  # else a writer may have removed it while it was being opened: another is in force
-                        self._renew(failure, recorder)
-        raise make_damage_error(self.store, failure)  # then nothing but the rows can be at fault
+        with self.view() as view:
+            if not view.state.snapshot:
+                hint = suggest(f"index FOLDER --index {shlex.quote(str(self.store))}")
+                raise NoIndexError(f"the index {self.store} is not finished", hint=hint)
+            corrected = correct_question(asked, view)
+            access = self.access
+            found = search(view, self._models, corrected, profile, recorder, access)
+            state = describe_state(self.store, view, fresh, access.folders)
+            return self._describe(corrected, found, state, recorder, count)
 
     def context(self, question: AskRequest | str, max_tokens: int | None = None, *, least: int = 0) -> AnswerInContext:
         """Return the sections that answer the question as context for a prompt.
@@ -160,8 +149,7 @@ class Retriever(Closing):
             most = min(self.profile.context_tokens, plan.context_tokens)
             found = self.context(question, most, least=ANSWERED_FROM)
             answer, pieces = found.answer, found.context.pieces
-        languages: tuple[str, ...] = ()
-        with contextlib.suppress(SnapshotError), self.view() as view:
+        with self.view() as view:
             languages = view.lexical.languages
 
         def limit(short: ShortAnswer) -> ShortAnswer:
@@ -242,15 +230,6 @@ class Retriever(Closing):
             if self._is_closed:
                 raise ClosedError(f"the retriever of {self.store} is closed; open another one")
             yield self._index
-
-    def _renew(self, failure: SnapshotError, recorder: Recorder) -> None:
-        """Make anew what is derived from the rows, and note it; raise the failure where that is not possible."""
-        try:
-            self.store.renew_derived()
-        except RetrieverError:
-            raise failure from None
-        what = str(failure).removesuffix("; index the documents again")
-        recorder.degrade(StageName.INDEX, f"{what}; it was rebuilt")
 
     def _describe(
         self, expanded: ExpandedQuery, found: Found, state: IndexState, recorder: Recorder, count: int | None

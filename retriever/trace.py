@@ -3,7 +3,7 @@
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from retriever.query import ExpansionReport
 from retriever.types import Degradation, Ranking, Signals, Stage, StageName, Trace
@@ -48,11 +48,6 @@ class Recorder:
         """Note what a stage could not do; `reason` is a sentence, or an error that says it."""
         if (degradation := Degradation(stage, str(reason))) not in self.degraded:
             self.degraded.append(degradation)
-
-    def copy(self) -> "Recorder":
-        """Return one that goes on from here, so that what an attempt notes can be dropped when it fails."""
-        stages, rankings, degraded, notes = self.stages[:], self.rankings[:], self.degraded[:], self.notes[:]
-        return replace(self, stages=stages, rankings=rankings, degraded=degraded, notes=notes)
 
     def trace(self) -> Trace:
         """Return what was collected."""

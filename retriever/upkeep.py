@@ -157,7 +157,7 @@ def examine_language_model(profile: Profile) -> Iterator[Finding]:
 
 
 def examine_index(index: Store) -> Iterator[Finding]:
-    """Examine the database and the snapshot."""
+    """Examine the database, and what is derived from it."""
     repair = suggest(f"doctor --repair --index {shlex.quote(str(index))}")
     try:
         with index.read() as connection:

@@ -1,5 +1,6 @@
 """The commands that are interrupted, each with what it finds and does."""
 
+import shutil
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -55,7 +56,7 @@ def _changed(shelf: Shelf) -> None:
 
 def _without_snapshot(shelf: Shelf) -> None:
     shelf.update()
-    (shelf.snapshot / "lexical" / "counts.npy").unlink()
+    shutil.rmtree(shelf.snapshot)
 
 
 def _damaged(shelf: Shelf) -> None:

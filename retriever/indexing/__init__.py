@@ -1,1 +1,1 @@
-"""Folders to an index that is up to date: what changed, its chunks and vectors, and a snapshot that searches read."""
+"""Folders to an index that is up to date: what changed, its words, chunks and vectors."""

@@ -1,7 +1,7 @@
 """Documents out of an index: their texts and vectors leave every file of it. The files on disk are not touched.
 
 SQLite and ChromaDB keep what was deleted until its place is used again. So index.sqlite is written anew, its log is
-emptied, and the next snapshot is made from scratch. What was forgotten stays out until it is taken back.
+emptied, and ChromaDB goes until the next `index`. What was forgotten stays out until it is taken back.
 """
 
 from collections.abc import Iterator, Sequence
@@ -57,7 +57,7 @@ def forget(request: IndexRequest, references: Sequence[str]) -> ForgetReport:
             with suppress(EncoderError):  # then the scale of confidence stays as it was until the next `index`
                 made_by = reading.meta(connection, "fingerprint")
                 renew_background(connection, request.encoder or open_encoder(request.profile.encoder, made_by))
-            number = derived.build(connection)
+            number = derived.build(connection, ())
         derived.remove_old(number)
         remaining = store.erase(connection)
     names = tuple(target.name for target in targets)

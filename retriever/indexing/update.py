@@ -1,7 +1,7 @@
 """Folders and an index -> an up-to-date index. Touches only what changed; the one place that writes documents.
 
-The rows of changed documents and the snapshot that is made of them are one transaction: whatever fails before leaves
-the index as it was. From then on words answer. The texts that no vector is known of wait in the table `pending` until
+The rows of changed documents and of their words are one transaction: whatever fails before leaves the index as it was.
+From then on words answer. The texts that no vector is known of wait in the table `pending` until
 they are embedded, a batch at a time: an interruption loses a few seconds of work, and the next run goes on.
 """
 
@@ -46,7 +46,7 @@ from retriever.indexing.changes import (
 from retriever.indexing.chunk import chunk_nodes
 from retriever.indexing.request import IndexReport, IndexRequest, explain_refusal, name_folders, read_named_folders
 from retriever.lexical.sections import names_of_nodes
-from retriever.places import Difference, Store
+from retriever.places import Store
 from retriever.places.background import renew_background
 from retriever.settings import Profile
 from retriever.store import reading, text_vectors, writing
@@ -99,7 +99,7 @@ def update_index(
             raise EncoderError("another embedding model is behind that name by now; index the documents again")
         with transaction(connection):
             note_folders(connection, changes)
-            if has_changed or not derived.is_whole(connection):
+            if has_changed:
                 index_changes(connection, request, changes, encoder, progress, is_anew=is_anew)
             note_skipped(connection, changes)
             for key, value in request.remembered.items():
@@ -217,12 +217,8 @@ def index_changes(
     *,
     is_anew: bool,
 ) -> None:
-    """Replace the rows of what changed, and make the next snapshot of them, inside a transaction."""
-    # Their keys are needed after the rows are gone: the postings are patched by them.
-    replaced = [key for change in changes for key in change.replaced]
-    removed = reading.rankable_keys(connection, replaced)
-    derived = request.store.derived()
-    writing.remove_documents(connection, replaced)
+    """Replace the rows of what changed, and those of its words, inside a transaction."""
+    writing.remove_documents(connection, [key for change in changes for key in change.replaced])
     fingerprint = encoder.fingerprint if encoder else ""
     if is_anew and encoder:
         writing.remove_other_models(connection, fingerprint)
@@ -232,7 +228,7 @@ def index_changes(
     for change in changes:
         writing.set_link_targets(connection, change.folder)
     writing.set_meta(connection, "fingerprint", fingerprint)
-    derived.build(connection, None if is_anew else Difference(removed, new), progress)
+    request.store.derived().build(connection, None if is_anew else new, progress)
     renew_background(connection, encoder)
 
 

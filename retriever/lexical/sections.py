@@ -11,7 +11,7 @@ to Live (TTL)` is called by its words and by its abbreviation.
 """
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import date, timedelta
@@ -23,7 +23,6 @@ from retriever.lexical.languages import READ, SINGLED, detect_language, mark_lan
 from retriever.lexical.tokens import is_unspaced, remove_accents, stems, tokenize
 from retriever.store import reading
 from retriever.store.database import Connection
-from retriever.types import Progress
 
 if TYPE_CHECKING:
     from pageindex.document import Document
@@ -195,7 +194,6 @@ def names_of_nodes(document: "Document") -> dict[str, set[str]]:
 # One reading of texts for the indexes of every place.
 
 SEARCHED_FIELDS = frozenset({"aliases", "tags"})  # of the front matter; titles have every section already
-SECTIONS_AT_ONCE = 100  # are read between two words on the progress
 Stored = TypeVar("Stored", reading.StoredNode, reading.OutlineNode)
 
 
@@ -251,16 +249,8 @@ def find_reader(nodes: Sequence[Stored]) -> Stored:
     return next((node for node in nodes if node.holder_id is None), nodes[0])
 
 
-def tokenize_texts(texts: Mapping[int, SearchedText], progress: Progress) -> dict[int, list[str]]:
-    """Return what BM25 reads of each node; a term that no text gives says its language, unless that is English."""
-    tokens = {}
-    progress.start("words", len(texts), "sections")
-    for done, (key, item) in enumerate(texts.items(), start=1):
-        languages = (item.language,) if item.language else ()
-        tokens[key] = tokenize(item.text, languages)
-        tokens[key] += map(mark_property, tokenize_properties(item.properties, languages))
-        tokens[key] += map(mark_language, languages)
-        if not done % SECTIONS_AT_ONCE:
-            progress.advance("words", done)
-    progress.finish("words")
-    return tokens
+def tokenize_text(item: SearchedText) -> list[str]:
+    """Return what BM25 reads of a node; a term that no text gives says its language, unless that is English."""
+    languages = (item.language,) if item.language else ()
+    properties = tokenize_properties(item.properties, languages)
+    return [*tokenize(item.text, languages), *map(mark_property, properties), *map(mark_language, languages)]

@@ -12,51 +12,55 @@ from wordfreq; common/LICENSE has the terms of that data.
 """
 
 import gzip
+from bisect import bisect_left
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from itertools import takewhile
 from math import inf
 from pathlib import Path
-from typing import Self
-
-import numpy as np
 
 from retriever.embedding.encoder import is_english_word
-from retriever.lexical.bm25 import Postings, load_postings
 from retriever.lexical.languages import detect_question
 from retriever.lexical.tokens import plain_words, remove_accents, stem_word, tokenize
 from retriever.query import Correction
+from retriever.store.database import Connection
+from retriever.store.reading import GIVEN, select
+from retriever.store.writing import NODE_BITS, insert
 
 SHORTEST, LONGEST = 4, 40  # letters of a word that may be a typo; below that everything is near something
 CHANGED_FROM = 5  # letters of a word that may have one more, one less or another; a shorter one has two of them swapped
 SHORTEST_STEM = 5  # letters of a word of which a longer one may be another form
 
+READ_WORDS = f"SELECT DISTINCT word FROM words WHERE word {GIVEN}"
+MOST_KEPT = 10_000  # words that were asked for
+
 SWAPPED = 0.7  # what swapping two letters weighs against a plain edit: hands do it often
 
 
 class Spellings:
-    """The open vocabulary: read-only, safe to share between threads."""
+    """The words of the documents of one state, inside a transaction of that."""
 
-    def __init__(self, postings: Postings) -> None:
-        self._postings = postings
-
-    @classmethod
-    def open(cls, folder: Path) -> Self:
-        """Map it into memory.
-
-        Raises:
-            SnapshotError: a file is missing or damaged.
-        """
-        return cls(load_postings(folder))
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._known: dict[str, bool] = {}
 
     def holds(self, word: str) -> bool:
         """Return whether a section holds the word (in lower case), with these accents or with others."""
-        forms = (word,) if word.isascii() else (word, remove_accents(word))
-        return any(self._postings.find(form) is not None for form in forms)
+        forms = [word, remove_accents(word)]
+        self.look_up(forms)
+        return any(self._known[form] for form in forms)
 
     def look_up(self, words: Iterable[str]) -> None:
         """Prepare to be asked which of these words the documents hold."""
+        asked = set(words)
+        if asked <= self._known.keys():
+            return
+        if len(self._known) > MOST_KEPT:
+            self._known.clear()
+        there = {word for (word,) in select(self._connection, READ_WORDS, asked)}
+        self._known |= {word: word in there for word in asked}
 
     def resembles(self, term: str) -> bool:
         """Return whether a term of a question may be a typo of one of the words, or another form of one."""
@@ -100,22 +104,35 @@ class Spellings:
             by_stem.setdefault(stem_word(other, "english"), other)
         return list(by_stem.values())
 
+    @cached_property
+    def _sections(self) -> dict[str, int]:
+        """How many sections hold each word."""
+        query = "SELECT word, CAST(sum(sections) AS bigint) FROM words GROUP BY word"
+        return dict(self._connection.execute(query))
+
+    @cached_property
+    def _words(self) -> list[str]:
+        return sorted(self._sections)
+
+    @cached_property
+    def _mirrored(self) -> list[str]:
+        """The words from their last letter to their first, by which endings are looked up."""
+        return sorted(word[::-1] for word in self._sections)
+
     def _find(self, beginning: str, ending: str = "", letters: int = 0) -> Iterator[tuple[str, int]]:
         """Return the words that begin so, and how many sections hold each.
 
         With `letters`, those that begin or end so, and have as many, give or take one; some of them twice.
         """
-        wanted, starts = beginning.encode(), self._postings.term_starts
-        numbers = np.arange(self._postings.place(wanted), self._postings.place(wanted + b"\xff"))
+        words = _begin_with(beginning, self._words)
         if letters:
-            fits = abs(np.diff(starts) - letters) <= 1
-            numbers, behind = numbers[fits[numbers]], np.flatnonzero(fits)
-            for place, sign in enumerate(reversed(ending.encode()), start=1):
-                behind = behind[self._postings.vocabulary[starts[behind + 1] - place] == sign]
-            numbers = np.concatenate([numbers, behind])
-        sections = self._postings.starts[numbers + 1] - self._postings.starts[numbers]
-        words = (self._postings.term(number).decode() for number in numbers.tolist())
-        return zip(words, sections.tolist(), strict=True)
+            words += [word[::-1] for word in _begin_with(ending[::-1], self._mirrored)]
+            words = [word for word in words if abs(len(word) - letters) <= 1]
+        return ((word, self._sections[word]) for word in words)
+
+
+def _begin_with(letters: str, ascending: list[str]) -> list[str]:
+    return ascending[bisect_left(ascending, letters) : bisect_left(ascending, f"{letters}\U0010ffff")]
 
 
 def may_be_typo(word: str) -> bool:
@@ -151,8 +168,16 @@ def _count_alike(one: str, other: str) -> int:
     return count
 
 
-def list_words(texts: Mapping[int, str]) -> dict[int, Sequence[str]]:
-    return {key: sorted(set(plain_words(text))) for key, text in texts.items()}
+def write_words(connection: Connection, texts: Mapping[int, str]) -> None:
+    """Write the words of new documents; `texts` are those of all their sections, by keys."""
+    sections: defaultdict[str, dict[int, int]] = defaultdict(dict)
+    for key, text in texts.items():
+        document = key >> NODE_BITS
+        for word in plain_words(text):
+            held = sections[word]
+            held[document] = held.get(document, 0) + 1
+    rows = ((word, *count) for word in sorted(sections) for count in sections[word].items())
+    insert(connection, "words", "word, document_key, sections", rows)
 
 
 # Questions.

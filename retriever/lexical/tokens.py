@@ -281,14 +281,19 @@ def stems(text: str) -> list[str]:
     return found
 
 
-def plain_words(text: str) -> Iterator[str]:
-    """Yield the words of a text that are letters alone, in lower case; with accents and without them."""
-    subwords = {subword for word in _split(text) for subword in _SUBWORD.findall(word)}
-    for word in {run for subword in subwords for run in split_scripts(subword)}:
-        if 3 <= len(word) <= 40 and word.isalpha() and not is_unspaced(word[0]):
-            folded = _fold(word)
-            yield folded
-            yield remove_accents(folded)
+def plain_words(text: str) -> set[str]:
+    """Return the words of a text that are letters alone, in lower case; with accents and without them."""
+    read = _cached_plain
+    return {form for word in set(_split(text)) for form in (read if len(word) <= _LONGEST_CACHED else _plain)(word)}
+
+
+def _plain(word: str) -> set[str]:
+    runs = {run for subword in _SUBWORD.findall(word) for run in split_scripts(subword)}
+    folded = {_fold(run) for run in runs if 3 <= len(run) <= 40 and run.isalpha() and not is_unspaced(run[0])}
+    return folded | {*map(remove_accents, folded)}
+
+
+_cached_plain = lru_cache(maxsize=65_536)(_plain)
 
 
 def count_words(text: str) -> int:

@@ -5,71 +5,22 @@ rows, and a view of one state of it. An `OpenIndex` follows it from one state to
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
-from retriever.errors import SnapshotError, UsageError
+from retriever.errors import UsageError
 from retriever.store import database, reading
 from retriever.store.database import Connection, read_transaction, transaction, translate_sqlite_errors
-from retriever.store.files import FILE_NAME, absolute, measure_folder, writer_lock
+from retriever.store.files import FILE_NAME, LOGS, absolute, measure_folder, writer_lock
 from retriever.store.reading import StoredState
-from retriever.trace import NoProgress
-from retriever.types import Progress
 
 if TYPE_CHECKING:
+    from retriever.places.derived import Derived
     from retriever.places.view import View
-
-NO_PROGRESS = NoProgress()
-
-
-@dataclass(frozen=True)
-class Difference:
-    """The documents that went and came since the state before."""
-
-    removed: Sequence[int]
-    """Keys of sections."""
-    documents: Sequence[int]
-    """Keys of the new documents."""
-
-
-class Derived(ABC):
-    """The data derived from the rows; writing methods are for the one writer, inside its transaction."""
-
-    @abstractmethod
-    def is_whole(self, connection: Connection) -> bool:
-        """Return whether what is in force can be used, and so patched."""
-
-    @abstractmethod
-    def build(
-        self, connection: Connection, difference: Difference | None = None, progress: Progress = NO_PROGRESS
-    ) -> str:
-        """Derive the next state from the rows and put it in force; return its snapshot's name.
-
-        Args:
-            connection: in the transaction that names the state.
-            difference: what is new since the state in force; None to derive everything anew.
-            progress: told how far it is.
-
-        Raises:
-            StorageError: it cannot be written.
-            SnapshotError: what was made does not add up.
-        """
-
-    def update_graph(self, connection: Connection, progress: Progress = NO_PROGRESS) -> None:
-        """Bring the graph of near vectors to the state in force, outside of a transaction."""
-        return
-
-    def remove_old(self, current: str) -> None:
-        """Remove the states before the current one; who reads one keeps it open."""
-        return
-
-    def examine(self, connection: Connection) -> Iterator[tuple[str, SnapshotError | None]]:
-        """Compare it with the rows; yield what was looked at, and why it cannot be used, if so."""
-        yield from ()
 
 
 @dataclass(frozen=True)
@@ -107,7 +58,7 @@ class Store(ABC):
         """Yield the one writer's connection, after `wait_s` seconds at most; make the index if there is none."""
 
     @abstractmethod
-    def derived(self) -> Derived:
+    def derived(self) -> "Derived":
         """Return what is derived from its rows."""
 
     @abstractmethod
@@ -183,7 +134,7 @@ def open_store(place: str | Path | Store) -> Store:
 
 @dataclass(frozen=True)
 class FolderStore(Store):
-    """An index in a folder: `index.sqlite`, and snapshots beside it."""
+    """An index in a folder: `index.sqlite`, and ChromaDB beside it."""
 
     place: Path
 
@@ -213,14 +164,14 @@ class FolderStore(Store):
         ):
             yield connection
 
-    def derived(self) -> Derived:
-        """Return its snapshots."""
+    def derived(self) -> "Derived":
+        """Return the words, and ChromaDB beside them."""
         from retriever.places.snapshots import DerivedFiles  # numpy, which --help does without
 
         return DerivedFiles(self.folder)
 
     def open_view(self, connection: Connection, state: StoredState) -> "View":
-        """Return a view whose snapshot is opened when it is first used."""
+        """Return a view whose vectors are read when they are first used."""
         from retriever.places.snapshots import FolderView
 
         return FolderView(connection, state, folder=self.folder)
@@ -238,8 +189,9 @@ class FolderStore(Store):
 
     def updated(self) -> float:
         """Return when its files last changed."""
-        files = [self.folder / FILE_NAME, *self.folder.glob("snapshot-*")]
-        return max((file.stat().st_mtime for file in files if file.exists()), default=0.0)
+        files = [self.folder / name for name in (FILE_NAME, *LOGS)]
+        found = [file.stat() for file in files if file.exists()]
+        return max((status.st_mtime for status in found if status.st_size), default=0.0)  # a reader makes an empty log
 
     def size_bytes(self) -> int:
         """Return what all files of the folder take."""
@@ -253,7 +205,7 @@ class FolderStore(Store):
 
 
 class OpenIndex:
-    """Follows the index through its snapshots, and to another one in its place; used by one thread at a time.
+    """Follows the index through its states, and to another one in its place; used by one thread at a time.
 
     Raises:
         NoIndexError: there is no index in that folder.
@@ -271,8 +223,6 @@ class OpenIndex:
         """Yield one consistent state, whatever a writer does meanwhile.
 
         Raises:
-            SnapshotError: the snapshot cannot be opened, or fails in use; what the caller does not handle
-                closes it.
             IndexDamagedError: the rows contradict one another.
             NoIndexError: the index was moved away.
         """
@@ -283,12 +233,7 @@ class OpenIndex:
             if self._view is None or self._view.state != state:
                 self._close_view()
                 self._view = self.store.open_view(self._connection, state)
-            try:
-                yield self._view
-            except SnapshotError:
-                # What has failed once is opened anew for the next question, which may find it repaired.
-                self._close_view()
-                raise
+            yield self._view
 
     def _follow(self) -> None:
         """Open the database anew when another one is in its place: an index may be moved away and made again."""

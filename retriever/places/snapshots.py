@@ -1,14 +1,9 @@
-"""Snapshots: what an index in a folder derives from its rows, and searches beside them.
+"""An index in a folder: the ChromaDB beside its rows, and one state of it, as searches see it.
 
-A snapshot is a folder that is derived from index.sqlite and never changed once it is in force:
-
-    snapshot-9f2c61d04be7a835/lexical/         BM25, always
-    snapshot-9f2c61d04be7a835/spellings/       words as they are written, to correct typos by
     snapshot-9f2c61d04be7a835/chroma/          ChromaDB, with a manifest: sizes of its files
 
-A snapshot is made beside the one in force, from it or from scratch; the transaction that holds the new documents names
-the new one. Whatever dies in between leaves the old one in force. An update that a question waits for leaves ChromaDB
-out: searches do without it, and the next `index` makes it anew.
+A snapshot is named by the state of index.sqlite that it was made of, and never changes. An update that a question waits
+for leaves it out: searches do without it, and the next `index` makes it anew.
 """
 
 import os
@@ -17,42 +12,20 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from secrets import token_hex
 from tempfile import TemporaryDirectory
 
 from retriever.embedding.vectors import ExactIndex, VectorIndex, write_vectors
 from retriever.errors import SnapshotError
-from retriever.lexical.bm25 import LexicalIndex, build_postings
-from retriever.lexical.sections import read_texts, tokenize_texts
-from retriever.lexical.spelling import Spellings, list_words
-from retriever.places import NO_PROGRESS, Derived, Difference
+from retriever.places.derived import NO_PROGRESS, Derived
 from retriever.places.view import View
 from retriever.settings import APPROXIMATE, VectorChoice
-from retriever.store import reading, text_vectors, writing
+from retriever.store import reading, text_vectors
 from retriever.store.database import Connection
-from retriever.store.files import (
-    SNAPSHOT_DIGITS,
-    list_snapshots,
-    settle,
-    sync,
-    writing_to,
-)
+from retriever.store.files import list_snapshots, make_private_folder, sync, writing_to
 from retriever.store.text_vectors import NearChunk
 from retriever.types import FloatMatrix, Progress
 
 CHROMA = "chroma"  # the folder in a snapshot
-
-
-class Snapshot:
-    """An open snapshot, which can be read to the end when a writer removes it meanwhile.
-
-    Raises SnapshotError when it is not there, not whole, or was not made by this version.
-    """
-
-    def __init__(self, index: Path, name: str) -> None:
-        folder = locate_snapshot(index, name)
-        self.lexical = LexicalIndex.open(folder / "lexical")
-        self.spellings = Spellings.open(folder / "spellings")
 
 
 def locate_snapshot(index: Path, name: str) -> Path:
@@ -60,51 +33,21 @@ def locate_snapshot(index: Path, name: str) -> Path:
 
 
 class DerivedFiles(Derived):
-    """The snapshots of an index in a folder."""
+    """The words, and ChromaDB in a folder of the index."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
-    def is_whole(self, connection: Connection) -> bool:
-        """Return whether the snapshot in force can be opened."""
-        try:
-            Snapshot(self._folder, reading.snapshot(connection))
-        except SnapshotError:
-            return False
-        return True
-
-    def build(
-        self, connection: Connection, difference: Difference | None = None, progress: Progress = NO_PROGRESS
-    ) -> str:
-        """Make the next snapshot, out of the one in force where that is whole."""
-        name, older = token_hex(SNAPSHOT_DIGITS // 2), None
-        folder = locate_snapshot(self._folder, name)
-        with writing_to(folder):
-            folder.mkdir(mode=0o700)
-        if difference and self.is_whole(connection):
-            older = locate_snapshot(self._folder, reading.snapshot(connection))
-        else:
-            difference = Difference((), reading.document_keys(connection))
-        texts = read_texts(connection, difference.documents)
-        progress.start("spellings", 1, "steps")
-        words = list_words({key: item.written for key, item in texts.items()})
-        build_postings(folder / "spellings", words, older and older / "spellings", difference.removed)
-        progress.finish("spellings")
-        tokens = tokenize_texts(texts, progress)
-        del texts, words  # as large as the documents, and what is made of the tokens is larger
-        build_postings(folder / "lexical", tokens, older and older / "lexical", difference.removed)
-        settle(folder)
-        writing.set_meta(connection, "snapshot", name)
-        return name
-
     def update_graph(self, connection: Connection, progress: Progress = NO_PROGRESS) -> None:
-        """Write ChromaDB's folder of the snapshot in force."""
+        """Write ChromaDB's folder of the state in force."""
         state = reading.read_state(connection)
         place = locate_snapshot(self._folder, state.snapshot)
         if not state.fingerprint or state.embedded_share < 1:  # it would lack the ones to come
             return
-        if not place.is_dir() or (place / CHROMA).exists():
+        if (place / CHROMA).exists():
             return
+        with writing_to(place):
+            make_private_folder(place)
         keys, matrix = text_vectors.distinct_vectors(connection, state.fingerprint)
         progress.start("ordering", len(keys), "vectors")
         with (
@@ -125,33 +68,23 @@ class DerivedFiles(Derived):
                 shutil.rmtree(older, ignore_errors=True)
 
     def examine(self, connection: Connection) -> Iterator[tuple[str, SnapshotError | None]]:
-        """Compare the snapshot in force with its manifest and with the rows."""
+        """Compare the words with the rows, and open ChromaDB."""
+        yield from super().examine(connection)
         state = reading.read_state(connection)
         chroma = locate_snapshot(self._folder, state.snapshot) / CHROMA
-        try:
-            found, wanted = len(Snapshot(self._folder, state.snapshot).lexical), reading.counts(connection).sections
-            yield "words", SnapshotError(f"the words are of {found:,} of {wanted:,}") if found != wanted else None
-            if chroma.exists() and os.access(chroma, os.W_OK):  # ChromaDB writes to what it opens
+        if chroma.exists() and os.access(chroma, os.W_OK):  # ChromaDB writes to what it opens
+            try:
                 VectorIndex(chroma, state.fingerprint).close()
                 yield "vectors in ChromaDB", None
-        except SnapshotError as error:
-            yield "files", error
+            except SnapshotError as error:
+                yield "files", error
 
 
 @dataclass(kw_only=True)
 class FolderView(View):
-    """As `View`, of the snapshot in force."""
+    """As `View`, with the snapshot of that state."""
 
     folder: Path
-
-    def open_lexical(self) -> LexicalIndex:
-        """Open BM25 over all nodes."""
-        return self._snapshot.lexical
-
-    @property
-    def spellings(self) -> Spellings:
-        """The words of the documents."""
-        return self._snapshot.spellings
 
     def find_nearest(self, vector: FloatMatrix, limit: int, how: VectorChoice) -> list[NearChunk]:
         """Return the nearest texts, by a scan of all vectors or by ChromaDB; SnapshotError where that fails."""
@@ -169,12 +102,6 @@ class FolderView(View):
         """The exact scan over the vectors of all texts that may be found."""
         node_keys = self.part.node_keys if self.part is not None else None
         return ExactIndex(*text_vectors.distinct_vectors(self.connection, self.state.fingerprint, node_keys))
-
-    @cached_property
-    def _snapshot(self) -> Snapshot:
-        if self.whole is not None:
-            return self.whole._snapshot
-        return Snapshot(self.folder, self.state.snapshot)
 
     @property
     def _chroma_folder(self) -> Path:

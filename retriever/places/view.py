@@ -1,4 +1,4 @@
-"""One state of an index, as searches see it: its rows, and what the snapshot in force derives from them.
+"""One state of an index, as searches see it: its rows, and what it keeps of them.
 
 Filters name documents by their folders, tags, days and fields, which are read once a state.
 """
@@ -14,13 +14,14 @@ from datetime import UTC, date, datetime
 from functools import cached_property
 from itertools import compress
 from pathlib import PurePosixPath
-from typing import TYPE_CHECKING, Self, TypeAlias
+from typing import Self, TypeAlias
 
 import numpy as np
 
 from pageindex.node import Node
 from retriever.lexical.bm25 import Bm25, IntArray
 from retriever.lexical.sections import TEXT_FIELDS
+from retriever.lexical.spelling import Spellings
 from retriever.places.background import Background, read_background
 from retriever.settings import VectorChoice
 from retriever.store import reading, text_vectors
@@ -29,9 +30,6 @@ from retriever.store.reading import OutlineNode
 from retriever.store.text_vectors import NearChunk
 from retriever.store.writing import NODE_BITS
 from retriever.types import FloatMatrix, Ranked
-
-if TYPE_CHECKING:
-    from retriever.lexical.spelling import Spellings
 
 # Document keys to (key, value) of their front matter and tags.
 Fields: TypeAlias = Mapping[int, Sequence[tuple[str, str]]]
@@ -307,16 +305,12 @@ class View(ABC):
         """BM25 over the nodes that may be found."""
         if self.whole is not None and self.part is not None:
             return self.whole.lexical.restrict(self.part.node_keys)
-        return self.open_lexical()
+        return Bm25(self.connection)
 
-    @abstractmethod
-    def open_lexical(self) -> Bm25:
-        """Open BM25 over all nodes."""
-
-    @property
-    @abstractmethod
-    def spellings(self) -> "Spellings":
+    @cached_property
+    def spellings(self) -> Spellings:
         """The words of the documents."""
+        return self.whole.spellings if self.whole is not None else Spellings(self.connection)
 
     @abstractmethod
     def find_nearest(self, vector: FloatMatrix, limit: int, how: VectorChoice) -> list[NearChunk]:

@@ -2,7 +2,7 @@
 
 __init__.py    the store
 connection.py  addresses, statements that are written for SQLite in PostgreSQL's words, sessions, errors
-state.py       one state, as searches see it: BM25 and spellings, where a folder has the files of a snapshot
+state.py       one state, as searches see it: how the server finds the nearest texts
 command.py     `postgres init|grant|worker`: the owner makes the tables (tables.sql, hnsw.sql, citus.sql) and grants
                rights; workers embed what others have indexed, beside one another
 """
@@ -14,6 +14,7 @@ from typing import ClassVar
 
 from retriever.errors import UsageError
 from retriever.places import Store
+from retriever.places.derived import Derived
 from retriever.postgres.connection import (
     FORM,
     LOCK,
@@ -22,7 +23,7 @@ from retriever.postgres.connection import (
     read_url,
     translate_errors,
 )
-from retriever.postgres.state import DerivedTables, TableView
+from retriever.postgres.state import TableView
 from retriever.store.database import Connection
 from retriever.store.reading import StoredState
 
@@ -75,9 +76,9 @@ class DatabaseStore(Store):
             connection.execute("SET lock_timeout TO 0")
             yield connection
 
-    def derived(self) -> DerivedTables:
+    def derived(self) -> Derived:
         """Return the tables of words."""
-        return DerivedTables()
+        return Derived()
 
     def open_view(self, connection: Connection, state: StoredState) -> TableView:
         """Return a view of the tables."""

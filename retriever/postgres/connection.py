@@ -79,7 +79,7 @@ def join_query(place: str, parameters: Mapping[str, str]) -> str:
 # Statements.
 
 CONNECT_S = 10
-TABLES_FORMAT = 13  # rises with INDEX_FORMAT, and when tables.sql or the rights change
+TABLES_FORMAT = 14  # rises with INDEX_FORMAT, and when tables.sql or the rights change
 # The writer holds it: `index` for as long as it runs, workers for a transaction. It ends with its connection.
 LOCK = "pg_advisory{}_lock(CAST(CAST('documents' AS regclass) AS bigint))"
 # To compile a statement takes longer than any of ours does. Each reads a few rows, which are in memory or on a disk
@@ -94,6 +94,7 @@ SETTINGS = (
 _DIALECT = (
     ("%", "%%"),
     ("IN (SELECT value FROM json_each(?))", "= ANY(?)"),
+    ("CAST(group_concat(block, '') AS BLOB)", "string_agg(block, '')"),
     ("CROSS JOIN", "JOIN"),
     ("WITH wanted AS (", "WITH wanted AS MATERIALIZED ("),  # SQLite reads it as a part of the whole
     ("CAST(? AS text)", 'CAST(? AS text) COLLATE "C"'),  # as the columns, which it is compared with

@@ -7,28 +7,6 @@ ALTER TABLE vectors DROP COLUMN vector_key, ALTER COLUMN vector TYPE halfvec USI
 ALTER TABLE vectors ALTER COLUMN vector SET STORAGE PLAIN;
 ALTER TABLE pending ADD COLUMN place bigint GENERATED ALWAYS AS IDENTITY;  -- SQLite's rowid
 
--- In place of lexical/ and spellings/ of a snapshot: what each document holds, so that whoever may not see some has the
--- statistics of the others alone.
-ALTER TABLE documents
-    ADD COLUMN sections bigint NOT NULL DEFAULT 0,
-    ADD COLUMN length bigint NOT NULL DEFAULT 0;  -- how many words its sections have
-
-CREATE TABLE postings (
-    document_key bigint NOT NULL REFERENCES documents ON DELETE CASCADE,
-    term bytea NOT NULL,
-    block bytea NOT NULL,        -- its sections that hold the term: `POSTING` in state.py
-    PRIMARY KEY (term, document_key)
-);
-CREATE INDEX postings_of_document ON postings (document_key);
-
-CREATE TABLE words (
-    document_key bigint NOT NULL REFERENCES documents ON DELETE CASCADE,
-    word bytea NOT NULL,         -- as it is written, in lower case
-    sections bigint NOT NULL,    -- how many hold it
-    PRIMARY KEY (word, document_key)
-);
-CREATE INDEX words_of_document ON words (document_key);
-
 -- Who may see what: row-level security. A role of the server sees the rows of the folders that it has rights to, in every
 -- statement, and with them the postings, words and cosines of these folders alone. A role that may read or write all
 -- has a policy of its name on each table: the planner then leaves the condition out. The owner sees all by itself.

@@ -27,7 +27,7 @@ PAGE_BYTES = 16_384  # rows with vectors have 400 to 2,000 bytes: pages of 4,096
 MAPPED_BYTES = 1 << 31  # of index.sqlite, by a reader: as much as SQLite maps at most; what is beyond is read
 
 # Of index.sqlite, in SQLite's user_version. An index of another format is refused: it is made again by `index`.
-INDEX_FORMAT = 13
+INDEX_FORMAT = 14
 MAX_NAMED = 5  # SQLite lists every cell of a broken page; more of them say nothing new
 MAX_CHARS = 160
 
@@ -251,7 +251,7 @@ def _connect(uri: str) -> Iterator[FileConnection]:
     )
     try:
         connection.execute("PRAGMA foreign_keys = ON")
-        # The commit names a snapshot, and the old one is removed after it: it must not be lost with the power.
+        # The commit names a state, and what the old one had is removed after it: it must not be lost with the power.
         connection.execute("PRAGMA synchronous = FULL")
         # Somebody else may have made the index: nothing in its schema calls a function with side effects.
         connection.execute("PRAGMA trusted_schema = OFF")

@@ -137,7 +137,7 @@ LOCK_NAME = "writer.lock"
 LOGS = tuple(f"{FILE_NAME}{ending}" for ending in ("-wal", "-shm", "-journal"))
 INDEX_FILES = frozenset({FILE_NAME, *LOGS, LOCK_NAME})
 SNAPSHOT_DIGITS = 16  # hexadecimal ones, by chance, in the name of a snapshot
-SNAPSHOT_PARTS = frozenset({"manifest.json", "lexical", "spellings", "chroma"})  # earlier versions wrote the first
+SNAPSHOT_PARTS = frozenset({"chroma", "manifest.json", "lexical", "spellings"})  # earlier versions wrote the others
 
 
 def list_snapshots(index: Path) -> list[Path]:

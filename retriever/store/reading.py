@@ -116,7 +116,7 @@ class StoredState:
     """The state in force: two that are equal have the same rows for everybody who sees the same folders."""
 
     snapshot: str
-    """The snapshot in force; empty before the first."""
+    """The name of the state in force; empty before the first."""
     fingerprint: str
     """Of the encoder; empty without vectors."""
     embedded_share: float
@@ -160,7 +160,7 @@ def sample_texts(connection: Connection) -> Iterator[str]:
 
 
 def snapshot(connection: Connection) -> str:
-    """Return the snapshot in force; empty before the first."""
+    """Return the name of the state in force; empty before the first."""
     return meta(connection, "snapshot") or ""
 
 

@@ -30,6 +30,8 @@ CREATE TABLE documents (
     aliases TEXT NOT NULL,       -- JSON list: other names that wikilinks may use
     warnings TEXT NOT NULL,      -- JSON list: what of it could not be decoded or understood
     dated INTEGER,               -- seconds since 1970: the date in its front matter; null without one that can be read
+    sections INTEGER NOT NULL DEFAULT 0, -- whose words are in `postings`
+    length INTEGER NOT NULL DEFAULT 0,   -- how many words these have
     UNIQUE (folder_key, path)
 ) STRICT;
 
@@ -82,6 +84,22 @@ CREATE TABLE fields (
     value TEXT NOT NULL,         -- on one line; `tags` has those of the text as well, without #
     PRIMARY KEY (document_key, position)
 ) STRICT, WITHOUT ROWID;
+
+CREATE TABLE postings (          -- of each document, so that whoever may not see some has the statistics of the others alone
+    term TEXT NOT NULL,
+    document_key INTEGER NOT NULL REFERENCES documents ON DELETE CASCADE,
+    block BLOB NOT NULL,         -- its sections that hold the term, as `POSTING` in retriever/lexical/bm25.py
+    PRIMARY KEY (term, document_key)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX postings_of_document ON postings (document_key);
+
+CREATE TABLE words (
+    word TEXT NOT NULL,          -- as it is written, in lower case
+    document_key INTEGER NOT NULL REFERENCES documents ON DELETE CASCADE,
+    sections INTEGER NOT NULL,   -- how many hold it
+    PRIMARY KEY (word, document_key)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX words_of_document ON words (document_key);
 
 CREATE TABLE chunks (
     chunk_key INTEGER PRIMARY KEY,

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from retriever.errors import IndexDamagedError, IndexLockedError, NoIndexError, SnapshotError, StorageError
+from retriever.errors import IndexDamagedError, IndexLockedError, NoIndexError, StorageError
 from retriever.store.files import writer_lock
 from retriever.types import Answer
 from tests.damage import HARMS, damage
@@ -34,17 +34,14 @@ def said(some: Sequence[Answer]) -> str:
     return "; ".join(sentence for answer in some for sentence in map(str, answer.degraded))
 
 
-@pytest.mark.parametrize("by", ["a question", "index"])
-def test_a_deleted_generation_is_made_again_without_embedding(shelf: Shelf, by: str) -> None:
+def test_a_deleted_generation_is_not_missed_and_made_again_without_embedding(shelf: Shelf) -> None:
     truth = shelf.ask_all()
     shutil.rmtree(shelf.snapshot)
-    if by == "index":
-        shelf.update()
-    first = shelf.ask_all()
-    assert all_same(first, truth)
-    assert ("it was rebuilt" in said(first)) == (by == "a question")
-    assert said(shelf.ask_all()) == ""
-    assert shelf.snapshot
+    without = shelf.ask_all()
+    assert all_same(without, truth)
+    assert said(without) == ""
+    shelf.update()
+    assert (shelf.snapshot / "chroma").is_dir()
     assert shelf.encoder.encoded == 0
 
 
@@ -69,7 +66,7 @@ def test_a_damaged_generation_never_answers_wrongly_nor_silently(
     snapshot = shelf.snapshot
     good = shelf.place / "good" / snapshot.name
     names = sorted(path.relative_to(good) for path in good.rglob("*") if path.is_file())
-    assert len(names) > 15
+    assert len(names) > 5
     with writer_lock(shelf.index, 0):  # nobody can rebuild it, which is faster to test
         for place, name in enumerate(names):
             shutil.rmtree(snapshot)
@@ -79,11 +76,7 @@ def test_a_damaged_generation_never_answers_wrongly_nor_silently(
             if hurt.is_file() and hurt.read_bytes() == (good / name).read_bytes():
                 continue  # its end was zeros already
             question = place % len(QUESTIONS)
-            try:
-                answer = shelf.ask(QUESTIONS[question], **NEVER_REFRESH)
-            except SnapshotError:
-                assert name.parts[0] != "chroma", name
-                continue
+            answer = shelf.ask(QUESTIONS[question], **NEVER_REFRESH)
             assert same_hits(found(answer), found(truth[question])), name
             if name.name != "chroma.sqlite3":
                 assert "answered without it" in said([answer]), (name, said([answer]))

@@ -97,7 +97,7 @@ def test_inside_a_snapshot(tmp_path: Path, cli: Cli, strangers: Strangers) -> No
     (snapshot,) = index.glob("snapshot-*")
     copied = shutil.copytree(snapshot, index / "snapshot-old")
     strangers.folder(snapshot / "theirs")
-    links = [strangers.link(snapshot / "lexical" / "link", folder=True)]
+    links = [strangers.link(snapshot / "chroma" / "link", folder=True)]
     for title in ("One", "Two"):
         write_pages(docs, {"new.md": f"# {title}\n\nA page.\n"})
         cli("index", docs, "--index", index)

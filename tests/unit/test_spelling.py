@@ -1,16 +1,18 @@
 """Words of a question that no section holds, and what was probably meant."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from retriever.lexical.bm25 import build_postings
-from retriever.lexical.spelling import Spellings, correct, list_words
+from retriever.lexical.spelling import Spellings, correct, write_words
 from retriever.lexical.tokens import remove_accents
+from retriever.store.database import FileConnection
+from retriever.store.writing import NODE_BITS
+from tests.rows import open_rows
 from tests.tables import read_table
 
 TEXTS = {
@@ -22,13 +24,19 @@ TEXTS = {
 
 
 @pytest.fixture
-def spellings(tmp_path: Path) -> Spellings:
-    return opened(tmp_path / "all", TEXTS)
+def spellings() -> Spellings:
+    return opened(TEXTS)
 
 
-def opened(folder: Path, texts: Mapping[int, str]) -> Spellings:
-    build_postings(folder, list_words(texts))
-    return Spellings.open(folder)
+def opened(texts: Mapping[int, str]) -> Spellings:
+    return Spellings(written(texts))
+
+
+def written(texts: Mapping[int, str]) -> FileConnection:
+    """The words of documents that are one section each."""
+    connection = open_rows(texts)
+    write_words(connection, {key << NODE_BITS: text for key, text in texts.items()})
+    return connection
 
 
 @pytest.mark.parametrize(("question", "meant"), read_table("spelling", "A typo is corrected"))
@@ -65,11 +73,11 @@ CODES = {"de": "german", "fr": "french", "es": "spanish"}
 
 
 @pytest.mark.parametrize("notes", [("de",), ("fr",), ("es",), ("de", "fr", "es"), ("docs",)])
-def test_words_of_other_languages_stay(tmp_path: Path, notes: tuple[str, ...]) -> None:
+def test_words_of_other_languages_stay(notes: tuple[str, ...]) -> None:
     """Two hundred everyday words of each of five languages, and what is wrong by a letter or two in some thirty."""
     folders = [NOTES.parents[2] / "docs" if name == "docs" else NOTES / name for name in notes]
     files = sorted(file for folder in folders for file in folder.rglob("*.md"))
-    spellings = opened(tmp_path / "all", {key: file.read_text(encoding="utf-8") for key, file in enumerate(files)})
+    spellings = opened({key: file.read_text(encoding="utf-8") for key, file in enumerate(files)})
     documents = tuple(CODES[name] for name in notes if name in CODES)
 
     for words in SETS["words"].values():
@@ -83,28 +91,20 @@ def test_words_of_other_languages_stay(tmp_path: Path, notes: tuple[str, ...]) -
         assert sum(right) >= 0.75 * len(typos) > 15
 
 
-def test_another_form_of_a_word_is_no_typo(tmp_path: Path) -> None:
-    spellings = opened(tmp_path / "all", {1: "Dateien bearbeiten"})
+def test_another_form_of_a_word_is_no_typo() -> None:
+    spellings = opened({1: "Dateien bearbeiten"})
     question = "wie bearbeite ich Dateien"
     assert correct(question, spellings, ("german",)).text == question
 
 
-def test_of_words_as_near_that_of_more_sections_is_meant(tmp_path: Path) -> None:
-    assert opened(tmp_path / "all", {1: "lantern", 2: "lanyern", 3: "lantern"}).nearest("lankern") == "lantern"
+def test_of_words_as_near_that_of_more_sections_is_meant() -> None:
+    assert opened({1: "lantern", 2: "lanyern", 3: "lantern"}).nearest("lankern") == "lantern"
 
 
 @given(st.dictionaries(st.integers(1, 6), st.text("ab çé", max_size=30), max_size=6), st.sets(st.integers(1, 6)))
-def test_a_patched_vocabulary_is_that_of_all_texts(
-    tmp_path_factory: pytest.TempPathFactory, texts: dict[int, str], gone: set[int]
-) -> None:
-    folder = tmp_path_factory.mktemp("spellings")
-    words = {key: text.replace(" ", "aaaa ") for key, text in texts.items()}
-    build_postings(folder / "old", list_words(words))
-    kept = {key: text for key, text in words.items() if key not in gone}
-    build_postings(folder / "new", list_words({9: "cccc dddd"}), folder / "old", gone & words.keys())
-    build_postings(folder / "whole", list_words(kept | {9: "cccc dddd"}))
-    assert read_all(folder / "new") == read_all(folder / "whole")
-
-
-def read_all(folder: Path) -> Sequence[tuple[str, bytes]]:
-    return sorted((file.name, file.read_bytes()) for file in folder.iterdir())
+def test_the_words_of_a_document_go_with_it(texts: dict[int, str], gone: set[int]) -> None:
+    texts = {key: text.replace(" ", "aaaa ") for key, text in texts.items()}
+    changed, fresh = written(texts), written({key: text for key, text in texts.items() if key not in gone})
+    changed.executemany("DELETE FROM documents WHERE document_key = ?", [(key,) for key in gone])
+    query = "SELECT * FROM words"
+    assert changed.execute(query).fetchall() == fresh.execute(query).fetchall()
