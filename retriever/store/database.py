@@ -114,6 +114,8 @@ def create_file(folder: Path) -> FileConnection:
             connection.execute("PRAGMA journal_mode = WAL")
             make_schema(connection)
         _check_format(connection, folder)
+        # The words of a document are spread over their tables: pages are written again and again.
+        connection.execute("PRAGMA cache_size = -32000")
     return connection
 
 
