@@ -298,7 +298,6 @@ class StageName(StrEnum):
 
     QUESTION = "question"
     REFRESH = "refresh"
-    INDEX = "index"
     FOLLOW_UP = "follow_up"
     EXPAND = "expand"
     EMBED = "embed"

@@ -25,7 +25,7 @@ import numpy.typing as npt
 
 from pageindex.corpus import read_file
 from retriever.errors import RetrieverError, SnapshotError, StorageError
-from retriever.store.files import settle, writing_to
+from retriever.store.files import writing_to
 from retriever.types import FloatMatrix, WholeMatrix
 
 if TYPE_CHECKING:
@@ -251,4 +251,5 @@ def write_vectors(folder: Path, fingerprint: str, keys: Sequence[int], matrix: "
     with writing_to(folder):
         manifest = json.dumps({"count": len(keys), "files": list_sizes(folder)})
         (folder / MANIFEST_NAME).write_text(manifest, encoding="utf-8")
-    settle(folder)
+        for path in folder.rglob("*"):  # ChromaDB obeys the umask
+            path.chmod(0o700 if path.is_dir() else 0o600)

@@ -21,7 +21,7 @@ from retriever.places.view import View
 from retriever.settings import APPROXIMATE, VectorChoice
 from retriever.store import reading, text_vectors
 from retriever.store.database import Connection
-from retriever.store.files import list_snapshots, make_private_folder, sync, writing_to
+from retriever.store.files import list_snapshots, make_private_folder, writing_to
 from retriever.store.text_vectors import NearChunk
 from retriever.types import FloatMatrix, Progress
 
@@ -58,7 +58,6 @@ class DerivedFiles(Derived):
             draft = Path(name, CHROMA)
             write_vectors(draft, state.fingerprint, keys, matrix)
             draft.rename(place / CHROMA)
-            sync(place)
         progress.finish("ordering")
 
     def remove_old(self, current: str) -> None:

@@ -92,26 +92,6 @@ def write_file(path: Path, text: str) -> None:
         draft.replace(path)
 
 
-def sync(path: Path) -> None:
-    """Write a file, or the names in a folder, through to the disk."""
-    if os.name == "nt" and path.is_dir():
-        return  # Windows syncs folders by itself
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-def settle(folder: Path) -> None:
-    """Write a folder through to the disk, for this user alone: ChromaDB and numpy obey the umask."""
-    with writing_to(folder):
-        for path in folder.rglob("*"):
-            path.chmod(0o700 if path.is_dir() else 0o600)
-        for path in [*folder.rglob("*"), folder, folder.parent]:  # the commit that names them must not be older
-            sync(path)
-
-
 # What is closed at the end of a `with` block.
 
 
