@@ -14,7 +14,7 @@ from wordfreq; common/LICENSE has the terms of that data.
 import gzip
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 from itertools import takewhile
@@ -66,8 +66,8 @@ class Spellings:
         """Return whether a term of a question may be a typo of one of the words, or another form of one."""
         if not may_be_typo(term):
             return False
-        is_form = any(term.startswith(word) for word, _ in self._find(term[:SHORTEST_STEM]))
-        return is_form or any(typo_cost(term, other) < inf for other, _ in self._find_near(term))
+        is_form = any(map(term.startswith, self._find(term[:SHORTEST_STEM])))
+        return is_form or any(typo_cost(term, other) < inf for other in self._find_near(term))
 
     def nearest(self, word: str) -> str:
         """Return the word of the documents that was probably meant by one they do not hold.
@@ -80,15 +80,16 @@ class Spellings:
         if not may_be_typo(word):
             return ""
         stem = stem_word(word, "english")
-        begins_alike = (other for other, _ in self._find(stem[:-1]))
+        begins_alike = self._find(stem[:-1])
         endings = (other for other in begins_alike if _count_alike(word, other) >= min(len(word), len(other)) - 1)
         if stem in (stem_word(other, "english") for other in endings):
             return ""
-        costs = ((typo_cost(word, other), -sections, other) for other, sections in self._find_near(word))
-        return min((item for item in costs if item[0] < inf), default=(inf, 0, ""))[2]
+        costs = {other: typo_cost(word, other) for other in self._find_near(word)}
+        least = min(costs.values(), default=inf)
+        return "" if least == inf else self._order(other for other in costs if costs[other] == least)[0]
 
-    def _find_near(self, word: str) -> Iterator[tuple[str, int]]:
-        """Return words among which are those that a typo makes this one of, and how many sections hold each."""
+    def _find_near(self, word: str) -> list[str]:
+        """Return words among which are those that a typo makes this one of."""
         half = (len(word) - 2) // 2  # letters that a typo leaves alone, at the beginning or the end
         return self._find(word[:half], word[-half:], len(word))
 
@@ -98,29 +99,27 @@ class Spellings:
         Args:
             word: in lower case, without accents.
         """
-        found = sorted((-sections, other) for other, sections in self._find(word) if other != word)
         by_stem: dict[str, str] = {}
-        for _, other in found:
+        for other in self._order(other for other in self._find(word) if other != word):
             by_stem.setdefault(stem_word(other, "english"), other)
         return list(by_stem.values())
 
-    @cached_property
-    def _sections(self) -> dict[str, int]:
-        """How many sections hold each word."""
-        query = "SELECT word, CAST(sum(sections) AS bigint) FROM words GROUP BY word"
-        return dict(self._connection.execute(query))
+    def _order(self, words: Iterable[str]) -> list[str]:
+        """Return words of the documents, those of most sections first."""
+        query = f"SELECT word FROM words WHERE word {GIVEN} GROUP BY word ORDER BY sum(sections) DESC, word"
+        return [word for (word,) in select(self._connection, query, words)]
 
     @cached_property
     def _words(self) -> list[str]:
-        return sorted(self._sections)
+        return [word for (word,) in self._connection.execute("SELECT DISTINCT word FROM words ORDER BY word")]
 
     @cached_property
     def _mirrored(self) -> list[str]:
         """The words from their last letter to their first, by which endings are looked up."""
-        return sorted(word[::-1] for word in self._sections)
+        return sorted(word[::-1] for word in self._words)
 
-    def _find(self, beginning: str, ending: str = "", letters: int = 0) -> Iterator[tuple[str, int]]:
-        """Return the words that begin so, and how many sections hold each.
+    def _find(self, beginning: str, ending: str = "", letters: int = 0) -> list[str]:
+        """Return the words that begin so.
 
         With `letters`, those that begin or end so, and have as many, give or take one; some of them twice.
         """
@@ -128,7 +127,7 @@ class Spellings:
         if letters:
             words += [word[::-1] for word in _begin_with(ending[::-1], self._mirrored)]
             words = [word for word in words if abs(len(word) - letters) <= 1]
-        return ((word, self._sections[word]) for word in words)
+        return words
 
 
 def _begin_with(letters: str, ascending: list[str]) -> list[str]:
