@@ -430,7 +430,8 @@ def find_lists(node: Node, units: Sequence[Unit], best: int, asked: Asked) -> li
     fits = sum(len(units[place].in_full) for place in alike) <= MAX_LIST_CHARS
     if is_listed and not fits:
         return [around]
-    return alike if fits and (is_listed or is_named or own not in inside) else []
+    is_any = own.kind is UnitKind.ITEM and not most  # nothing of the question says which item
+    return alike if fits and (is_listed or is_named or is_any or own not in inside) else []
 
 
 def show_lists(units: Sequence[Unit], lists: Sequence[int]) -> str:

@@ -26,7 +26,7 @@ def test_what_is_cited_as_exact_or_moved_holds_the_text(above: list[str], sectio
 
 ASKED = Asked(read_kind("how do I row"), {"row": 1.0}, ())
 SIDES = "A canoe has one paddle.\n\n- It is open.\n\nA kayak is closed.\n"
-LONG = "Before you row:\n\n- Look:\n  - at the sky.\n- Pack a lamp.\n" + "- Stay at home if the wind is high.\n" * 15
+LONG = "Before you row:\n\n- Look:\n  - at the sky.\n- Pack a kayak.\n" + "- Stay at home if the wind is high.\n" * 15
 TABLE = "| boat | seats |\n|---|---|\n" + "| skiff | 2 |\n" * 9 + "| gig | 6 |\n" + "| a long boat | 12 |\n" * 140
 WIDE = f"| boat | built | carried |\n|---|---|---|\n| skiff | {'Of oak. ' * 60} | As a kayak, on one shoulder. |\n"
 FAR_APART = SIDES.replace("\n\nA kayak", "\n" + "- More.\n" * 20 + "\nA kayak")
@@ -34,7 +34,7 @@ LONG_TEXTS = [
     (FAR_APART, "A canoe", "canoe vs kayak", "3", "A canoe has one paddle."),
     (TABLE, "skiff", "how do I row a gig", "5", "boat: skiff · seats: 2"),
     (WIDE, "skiff \u00b7 As", "how is a kayak carried", "5", "boat: skiff · carried: As a kayak, on one shoulder."),
-    (LONG, "Pack", "can I row", "7", "Before you row: Pack a lamp."),
+    (LONG, "Pack", "can I row", "7", "Before you row: Pack a kayak."),
 ]
 
 
