@@ -163,16 +163,23 @@ def gather_signals(
 ) -> Signals:
     """Return what speaks for an answer; by words alone where vectors say nothing or have nothing to compare with."""
     signals = keyword.signals
-    if encoded and semantic and getattr(encoded.encoder, "bundled_as", "") == "multilingual":
+    if encoded and semantic and getattr(encoded.encoder, "bundled_as", "") in ("multilingual", "both"):
         # It reads languages as well that have no stop words here.
         abroad = not signals.in_english or bool(measure_foreign([question])) or is_foreign(view, semantic.ranking)
         signals = replace(signals, in_english=not abroad, abroad=abroad)
     is_understood = encoded is not None and encoded.known >= UNDERSTOOD_FROM
-    if encoded and is_understood and semantic and semantic.cosine is not None and view.background:
-        has_own_script = signals.abroad and signals.form == "unspaced"
-        shift = view.background.measure_shift(encoded.vectors[0]) if has_own_script else 0.0
-        above = semantic.cosine - shift - view.background.best
-        return replace(signals, margin=above / view.background.deviation)
+    background = view.background
+    if encoded and is_understood and semantic and semantic.cosine is not None and background:
+        cosine = background.common + (1 - background.common) * semantic.cosine
+        if signals.abroad and background.abroad:
+            from retriever.embedding.both import BothEncoder
+
+            assert isinstance(encoded.encoder, BothEncoder), "no other has two scales"
+            cosine -= encoded.encoder.measure_lift(encoded.vectors[0])
+            background = background.abroad
+        if signals.abroad and signals.form == "unspaced":
+            cosine -= background.measure_shift(encoded.vectors[0])
+        return replace(signals, margin=(cosine - background.best) / background.deviation)
     return signals
 
 

@@ -117,8 +117,8 @@ class EncoderSettings:
     )
     model: str = setting(
         "",
-        "Its name, or a folder made by scripts/export_model.py; english or multilingual: a bundled model; empty: the "
-        "bundled model for the languages of the documents, chosen when an index is made.",
+        "Its name, or a folder made by scripts/export_model.py; english, multilingual or both: bundled models; empty: "
+        "those for the languages of the documents, chosen when an index is made.",
     )
     url: str = setting("", "Server for the kinds ollama (empty: http://127.0.0.1:11434) and openai (ending in /v1).")
     query_prefix: str = setting(

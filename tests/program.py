@@ -15,7 +15,7 @@ import pytest
 
 PROJECT = Path(__file__).parents[1]
 PROGRAM = PROJECT / "hybrid_retrieve.py"
-LARDER = PROJECT / "tests" / "eval_corpus" / "larder"
+LARDER = PROJECT / "tests/eval_corpus/larder"
 """Twelve documents, and questions beside them."""
 
 

@@ -143,7 +143,7 @@ def list_facts(status: "Status", index: str | None, *, is_verbose: bool) -> "Ite
     yield "encoder", status.encoder
     if status.foreign_share:
         share = f"{status.foreign_share:.0%} of the text is not in English"
-        yield "", f"{share}; to find it by meaning: {format_refresh_command(state, index)} --encoder-model multilingual"
+        yield "", f"{share}; to find it by meaning: {format_refresh_command(state, index)} --encoder-model both"
     yield "size", filesize.decimal(status.size_bytes)
     if status.changed_files:
         changed = pluralize(len(status.changed_files), "file")

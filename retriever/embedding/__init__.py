@@ -5,11 +5,12 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from retriever.embedding.encoder import BUNDLED_MODELS, ENGLISH_MODEL
+from retriever.embedding.encoder import BUNDLED_MODELS
 from retriever.settings import EncoderSettings
 from retriever.types import Encoder
 
 if TYPE_CHECKING:
+    from retriever.embedding.both import BothEncoder
     from retriever.embedding.onnx import OnnxEncoder
 
 
@@ -48,23 +49,36 @@ def open_encoder(settings: EncoderSettings, made_by: str | None = None, dimensio
             return None
 
 
-def find_bundled(settings: EncoderSettings, made_by: str | None) -> "OnnxEncoder | None":
-    """Return the bundled model that settings of the kind `onnx` mean, as in `open_encoder`; None for others."""
-    for name, folder in BUNDLED_MODELS.items():
-        encoder = bundled_encoder(settings, folder)
-        if settings.model in (name, folder.name) or (not settings.model and encoder.fingerprint == made_by):
+def find_bundled(settings: EncoderSettings, made_by: str | None) -> "OnnxEncoder | BothEncoder | None":
+    """Return the bundled encoder that settings of the kind `onnx` mean, as in `open_encoder`; None for others."""
+    single = (bundled_encoder(settings, name) for name in BUNDLED_MODELS)
+    encoders: list[OnnxEncoder | BothEncoder] = [*single, both_encoder(settings)]
+    for encoder in encoders:
+        named = settings.model in (encoder.bundled_as, encoder.name)
+        if named or (not settings.model and encoder.fingerprint == made_by):
             return encoder
     return None if settings.model else bundled_encoder(settings)
 
 
 @lru_cache(maxsize=4)
-def bundled_encoder(settings: EncoderSettings, folder: Path = ENGLISH_MODEL) -> "OnnxEncoder":
+def bundled_encoder(settings: EncoderSettings, name: str = "english") -> "OnnxEncoder":
     """Return a bundled model, one for the whole process: it takes 50 MB, and its files do not change."""
     from retriever.embedding.onnx import OnnxEncoder
 
-    return OnnxEncoder(folder, settings)
+    return OnnxEncoder(BUNDLED_MODELS[name], settings)
+
+
+@lru_cache(maxsize=4)
+def both_encoder(settings: EncoderSettings) -> "BothEncoder":
+    """Return both of them as one encoder, likewise."""
+    from retriever.embedding.both import BothEncoder
+
+    return BothEncoder(bundled_encoder(settings), bundled_encoder(settings, "multilingual"))
 
 
 def unread_tokens(encoder: Encoder, questions: Sequence[str]) -> list[int]:
     """Return how many tokens at the end of each question the encoder does not read; 0 for all but the longest."""
+    # A token is a byte at least: most questions need not be counted.
+    if all(len(question.encode()) + 2 < encoder.max_tokens for question in questions):
+        return [0] * len(questions)
     return [max(0, count - encoder.max_tokens) for count in encoder.count_tokens(questions)]

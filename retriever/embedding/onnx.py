@@ -127,6 +127,11 @@ class OnnxEncoder(TokenEncoder):
         return {folder: name for name, folder in BUNDLED_MODELS.items()}.get(self._folder, "")
 
     @property
+    def name(self) -> str:
+        """Return the name of its folder."""
+        return self._folder.name
+
+    @property
     def dimension(self) -> int:
         """Return the length of a vector."""
         return self._card.dimension

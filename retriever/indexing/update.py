@@ -16,10 +16,9 @@ from typing import NamedTuple
 
 from pageindex.corpus import CorpusError, Listing, Skipped, UnreadableDocumentError, list_files, read_document
 from pageindex.document import Document, parse_document
-from retriever.embedding import bundled_encoder, open_encoder
+from retriever.embedding import both_encoder, bundled_encoder, open_encoder
 from retriever.embedding.encoder import (
     FOREIGN_FROM,
-    MULTILINGUAL_MODEL,
     bundled_tokens,
     checked_rows,
     measure_foreign,
@@ -200,8 +199,11 @@ def choose_encoder(
     foreign = measure_foreign(texts)
     if foreign < FOREIGN_FROM:
         return open_encoder(settings), ""
-    reason = f"{foreign:.0%} of the text is not in English: embedded with the multilingual model"
-    return bundled_encoder(settings, MULTILINGUAL_MODEL), f"{reason}; --encoder-model english for the other"
+    share = f"{foreign:.0%} of the text is not in English: embedded with"
+    if foreign <= 1 - FOREIGN_FROM:
+        return both_encoder(settings), f"{share} both models; --encoder-model english for that one alone"
+    reason = f"{share} the multilingual model; --encoder-model english for the other"
+    return bundled_encoder(settings, "multilingual"), reason
 
 
 def is_other_model(connection: Connection, encoder: Encoder | None) -> bool:

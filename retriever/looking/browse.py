@@ -500,6 +500,7 @@ def score_similar(
     of_file = {node.id for node in reading.outlines(view.connection, [key])}
     own = {part for part in of_file if is_within(part, node_id)}
     _, owners, matrix = vectors_of_nodes(view.connection, view.state.fingerprint, own)
+    keep_shared(view, matrix)
     if not len(matrix):
         yet = " yet; ask again when more is" if view.state.embedded_share < 1 else ""
         raise UsageError(f"{node_id!r} has no text that was embedded{yet}")
@@ -528,10 +529,19 @@ def score_near(view: View, mean: FloatMatrix, left_out: set[str], count: int) ->
     nearest = view.find_nearest(mean, max(FIRST_CHUNKS, 3 * count) + more, "exact")
     candidates = {chunk.node_id for chunk in nearest} - left_out
     _, owners, matrix = vectors_of_nodes(view.connection, view.state.fingerprint, candidates)
+    common = keep_shared(view, matrix)
     names, near, own = np.array(owners), sorted(candidates.intersection(owners)), mean[0].astype(np.float64)
     means = np.array([matrix[names == name].mean(axis=0, dtype=np.float64) for name in near]).reshape(-1, len(own))
-    cosines = relate(means @ own, float(own @ own), (means**2).sum(axis=1), view.common)
+    cosines = relate(means @ own, float(own @ own), (means**2).sum(axis=1), common)
     return dict(zip(near, np.minimum(cosines, 1.0).round(6).tolist(), strict=True))
+
+
+def keep_shared(view: View, rows: "FloatMatrix | npt.NDArray[np.float64]") -> float:
+    """Put zeros for the numbers that not all texts have, and return the mean cosine of unrelated ones by the others."""
+    if view.background and (abroad := view.background.abroad):
+        rows[:, len(abroad.centre) :] = 0
+        return abroad.common
+    return view.common
 
 
 def measure_unrelated(view: View) -> tuple[float, set[str]]:
@@ -540,7 +550,9 @@ def measure_unrelated(view: View) -> tuple[float, set[str]]:
 
     def compare(keys: Sequence[int]) -> npt.NDArray[np.float64]:
         rows = chunk_vectors(connection, fingerprint, keys)[2].astype(np.float64)
-        return relate((rows @ rows.T)[np.triu_indices(len(rows), 1)], 1.0, 1.0, view.common)
+        common = keep_shared(view, rows)
+        squares, pairs = (rows**2).sum(axis=1), np.triu_indices(len(rows), 1)
+        return relate((rows @ rows.T)[pairs], squares[pairs[0]], squares[pairs[1]], common)
 
     keys = np.random.default_rng(0).permutation(distinct_keys(connection, fingerprint))  # the same ones each time
     pairs = compare(keys[:COMPARED].tolist())

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from retriever.display import code, pluralize
 from retriever.embedding import find_bundled
-from retriever.embedding.encoder import BUNDLED_MODELS, FOREIGN_FROM, measure_foreign
+from retriever.embedding.encoder import FOREIGN_FROM, measure_foreign
 from retriever.errors import DocumentsError, RetrieverError, UsageError
 from retriever.indexing.changes import FolderChanges, choose_dialect, detect_changes, list_known, list_known_folder
 from retriever.indexing.request import IndexRequest, explain_refusal, matches_config, read_named_folders
@@ -142,7 +142,7 @@ def read_status(store: Store, view: View, profile: Profile) -> Status:
 
     model, foreign = profile.encoder.model, 0.0
     if profile.encoder.kind == "onnx" and (bundled := find_bundled(profile.encoder, view.state.fingerprint)):
-        model = BUNDLED_MODELS[bundled.bundled_as].name
+        model = bundled.name
         foreign = measure_foreign(reading.sample_texts(view.connection)) if bundled.bundled_as == "english" else 0.0
     diffs, problems = look_at_folders(store, view.connection, profile.documents)
     return Status(

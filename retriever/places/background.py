@@ -6,11 +6,12 @@ made, and every later question is compared with what they find. docs/internals/c
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from statistics import median
+from typing import Any
 
 import numpy as np
 
@@ -31,19 +32,20 @@ UNRELATED_QUESTIONS = tuple(Path(__file__).with_name("unrelated.txt").read_text(
 
 @dataclass(frozen=True)
 class Background:
-    common: float  # the mean of all their cosines, as the encoder gives them: what all texts have in common
-    best: float  # the median of their best, related as by `relate`; documents about one of the fields do not move it
-    deviation: float  # the standard deviation of all of them, likewise, above 0
+    common: float  # the mean of all their cosines: what all texts have in common
+    best: float  # the median of their best; documents about one of the fields do not move it
+    deviation: float  # the standard deviation of all of them, above 0
     centre: Sequence[float]  # (d,) the mean of the chunks' vectors
+    abroad: "Background | None" = None  # where questions that are not English have a scale of their own
 
     def measure_shift(self, question: FloatMatrix) -> float:
-        """Return how much nearer a question, (d,), is to all chunks than unrelated ones, as a related cosine.
+        """Return how much nearer a question, (d,), is to all chunks than unrelated ones, as a cosine.
 
         The unrelated questions are English: texts in a script of their own are nearer to one another, whatever they are
         about. Half of it counts: the other half may be their topic.
         """
-        nearness = float(question @ np.asarray(self.centre, np.float32))
-        return SHIFT * (nearness - self.common) / (1 - self.common)
+        centre = np.asarray(self.centre, np.float32)
+        return SHIFT * (float(question[: len(centre)] @ centre) - self.common)
 
 
 @dataclass(frozen=True)
@@ -56,13 +58,17 @@ class Cosines:
     fingerprint: str  # of the encoder
     chunks: int
     sums: Sequence[float]  # (d,) of the chunks' vectors
+    abroad: "Mapping[str, Any] | None" = None  # the fields of those by the numbers that texts in all languages have
 
 
 def read_background(connection: Connection, fingerprint: str) -> Background | None:
     """Read that of the folders that may be seen; None without vectors of this encoder."""
     rows = connection.execute("SELECT content FROM backgrounds ORDER BY folder_key")
     found = [Cosines(**json.loads(content)) for (content,) in rows]
-    return add_cosines([cosines for cosines in found if cosines.fingerprint == fingerprint])
+    found = [cosines for cosines in found if cosines.fingerprint == fingerprint]
+    background = add_cosines(found)
+    abroad = add_cosines([Cosines(**cosines.abroad) for cosines in found if cosines.abroad])
+    return replace(background, abroad=abroad) if background else None
 
 
 def renew_background(connection: Connection, encoder: Encoder | None) -> None:
@@ -84,10 +90,14 @@ def renew_background(connection: Connection, encoder: Encoder | None) -> None:
         questions = load_unrelated(connection, encoder)
         writing.set_meta(connection, "unrelated", json.dumps([fingerprint, questions.astype("<f4").tobytes().hex()]))
         vectors = text_vectors.vectors_of_folder(connection, fingerprint, folder)
+        cosines = measure_cosines(questions, vectors, fingerprint)
+        if shared := getattr(encoder, "shared", None):
+            abroad = measure_cosines(questions[:, :shared], vectors[:, :shared], fingerprint)
+            cosines = replace(cosines, abroad=asdict(abroad))
         connection.execute(
             "INSERT INTO backgrounds (folder_key, content) VALUES (?, ?)"
             " ON CONFLICT (folder_key) DO UPDATE SET content = excluded.content",
-            (folder, json.dumps(asdict(measure_cosines(questions, vectors, fingerprint)))),
+            (folder, json.dumps(asdict(cosines))),
         )
 
 
@@ -135,7 +145,7 @@ def add_cosines(parts: "Sequence[Cosines]") -> Background | None:
     # Six digits: the same on machines that sum in another order.
     return Background(
         common=round(mean, 6),
-        best=round((best - mean) / (1 - mean), 6),
-        deviation=round(deviation / (1 - mean), 6),
+        best=round(best, 6),
+        deviation=round(deviation, 6),
         centre=(np.sum([part.sums for part in parts], axis=0) / chunks).tolist(),
     )

@@ -64,7 +64,10 @@ class NearChunk(NamedTuple):
 
 
 def relate(
-    products: npt.NDArray[np.float64], own: float, others: npt.NDArray[np.float64] | float, common: float
+    products: npt.NDArray[np.float64],
+    own: npt.NDArray[np.float64] | float,
+    others: npt.NDArray[np.float64] | float,
+    common: float,
 ) -> npt.NDArray[np.float64]:
     """Return cosines on one scale for every encoder: unrelated texts have about 0, equal ones 1.
 

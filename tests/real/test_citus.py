@@ -34,7 +34,7 @@ def test_the_answers_are_those_of_a_folder(cli: Cli, cluster: Cluster, tmp_path:
     shutil.copytree(LARDER, docs)
     with cluster.new_database() as address:
         cli("postgres", "init", "--index", address)
-        spread = PROJECT / "retriever" / "postgres" / "citus.sql"
+        spread = PROJECT / "retriever/postgres/citus.sql"
         subprocess.run([cluster.coordinator.binaries / "psql", address, "-f", spread], check=True)
         for change in ("add", "edit"):
             if change == "edit":

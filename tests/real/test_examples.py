@@ -45,7 +45,7 @@ def shared_clone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     guide = "# Install\n\n## On Linux\n\n" + "Run it.\n" * 30
     named = ("docs/guide/install.md", "docs/guide/mail.md", "docs/plans.md", "docs/drafts/a.md")
     write_pages(place, dict.fromkeys((*named, "../notes/a.md", "../work/a.md"), guide))
-    shutil.copytree(PROJECT / "docs" / "tutorial-notes", place / "docs" / "tutorial-notes")
+    shutil.copytree(PROJECT / "docs/tutorial-notes", place / "docs" / "tutorial-notes")
     for name in ("internals/ranking.md", "internals/storage.md", "guide/asking.md"):
         shutil.copy(PROJECT / "docs" / name, place / "docs")
     with pytest.MonkeyPatch.context() as patch:
@@ -125,5 +125,5 @@ def test_every_command_of_the_readme_runs(clone: Path, capfd: pytest.CaptureFixt
 
 @pytest.mark.timeout(400)  # some twenty commands, on a busy machine
 def test_what_the_pages_show_is_what_the_program_prints() -> None:
-    checked = run_command([sys.executable, PROJECT / "scripts" / "write_tutorial.py", "--check"])
+    checked = run_command([sys.executable, PROJECT / "scripts/write_tutorial.py", "--check"])
     assert (checked.returncode, checked.stdout, checked.stderr) == (0, "", "")

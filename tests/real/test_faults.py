@@ -17,7 +17,7 @@ LINUX = pytest.mark.skipif(sys.platform != "linux", reason="it forks")
 
 def trials(kind: str, number: int, *more: str) -> list[dict[str, object]]:
     """Runs so many trials of a kind; what each of them was."""
-    command = [sys.executable, str(PROJECT / "benchmarks" / "faults.py"), "--kinds", kind, "--json"]
+    command = [sys.executable, str(PROJECT / "benchmarks/faults.py"), "--kinds", kind, "--json"]
     finished = run_command([*command, "--trials", str(number), *more])
     assert finished.stderr == ""
     return [json.loads(line) for line in finished.stdout.splitlines()]

@@ -118,7 +118,7 @@ def test_its_vectors_are_those_of_the_bundled_model() -> None:
 @pytest.mark.timeout(240)  # `doctor --llm` looks at a real model, which alone may take a minute
 def test_the_three_commands_of_the_guide(writer: str, shelf: Shelf, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("retriever.upkeep.REWORDED", dict([*REWORDED.items()][1:]))  # each takes it six seconds
-    page = (PROJECT / "docs" / "guide" / "language-model.md").read_text(encoding="utf-8")
+    page = (PROJECT / "docs/guide/language-model.md").read_text(encoding="utf-8")
     block = page.partition("or with llama.cpp:")[2].split("```")[1]
     first, *commands = block.strip().split("\n")[1:]
     assert first.startswith("llama-server -m model.gguf ")

@@ -93,7 +93,7 @@ def test_every_command_takes_the_address(cli: Cli, larder: str) -> None:
 
 def test_a_graph_finds_what_all_vectors_do(cli: Cli, larder: str) -> None:
     before = find(cli, larder, QUESTIONS[0])
-    graph = PROJECT / "retriever" / "postgres" / "hnsw.sql"
+    graph = PROJECT / "retriever/postgres/hnsw.sql"
     subprocess.run([find_binaries() / "psql", larder, "-f", graph], check=True)
     assert execute(larder, "SELECT indexname FROM pg_indexes WHERE indexname = 'vectors_hnsw'")
     assert find(cli, larder, QUESTIONS[0], "--vector-search", "hnsw") == before

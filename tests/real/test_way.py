@@ -11,7 +11,7 @@ import hybrid_retrieve
 from tests.program import PROJECT
 
 MOST_CALLS = 7
-SEARCH = str(PROJECT / "retriever" / "search.py")
+SEARCH = str(PROJECT / "retriever/search.py")
 
 
 class Profiler:

@@ -6,7 +6,7 @@ from retriever.lexical.languages import detect_language, detect_question
 from tests.program import PROJECT
 from tests.tables import read_table
 
-NOTES = PROJECT / "tests" / "data" / "languages"
+NOTES = PROJECT / "tests/data/languages"
 FOLDERS = {"de": "german", "fr": "french", "es": "spanish", "zh": "chinese", "ja": "japanese", "th": ""}
 
 
@@ -17,7 +17,7 @@ def test_the_language_of_every_note_is_known(folder: str) -> None:
 
 
 def test_english_pages_have_no_language() -> None:
-    pages = [*(PROJECT / "docs").rglob("*.md"), *(PROJECT / "tests" / "eval_corpus" / "larder").glob("*.md")]
+    pages = [*(PROJECT / "docs").rglob("*.md"), *(PROJECT / "tests/eval_corpus/larder").glob("*.md")]
     pages += (PROJECT.parent / "shared" / "eval" / "corpora").rglob("*.md")
     assert {detect_language(page.read_text(encoding="utf-8")) for page in pages} == {""}
 
