@@ -128,8 +128,10 @@ def test_an_index_is_for_its_user_alone(tmp_path: Path, monkeypatch: pytest.Monk
     try:
         for text in ("word", "another"):  # built, then patched
             shelf.write("a.md", f"# A\n\n{text}\n")
+            shelf.update()
             with open_retriever([shelf.docs], encoder=CountingEncoder()):
-                modes = {path: stat.S_IMODE(path.stat().st_mode) for path in (tmp_path / "data").rglob("*")}
+                files = [*shelf.index.rglob("*"), *(tmp_path / "data").rglob("*")]
+                modes = {path: stat.S_IMODE(path.stat().st_mode) for path in files}
     finally:
         os.umask(before)
     assert len(modes) > 15
