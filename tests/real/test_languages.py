@@ -1,4 +1,4 @@
-"""Documents and questions in other languages than English, with each of the bundled models."""
+"""Documents and questions in other languages than English."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -40,7 +40,7 @@ def languages(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Retriever]:
 
 @pytest.fixture(scope="module")
 def in_english(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The index of a few of them with the model that reads English."""
+    """The index of two with the English model."""
     pages = {name: (NOTES / name).read_text(encoding="utf-8") for name in ("zh/tingche.md", "de/urlaub.md")}
     return indexed(tmp_path_factory.mktemp("in_english"), pages, ENGLISH)
 
