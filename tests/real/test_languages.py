@@ -29,10 +29,8 @@ def languages(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Retriever]:
     """The index of notes in all languages, and an English page, open."""
     folder = tmp_path_factory.mktemp("languages")
     # To embed all of the notes takes four times as long.
-    pages = {
-        name: (NOTES / name).read_text(encoding="utf-8") for name in read_table("found", "Notes near the questions")
-    }
-    pages["restore.md"] = (PROJECT / "tests/eval_corpus/larder/restore.md").read_text(encoding="utf-8")
+    pages = {name: (NOTES / name).read_text("utf-8") for name in read_table("found", "Notes near the questions")}
+    pages["restore.md"] = (PROJECT / "tests/eval_corpus/larder/restore.md").read_text("utf-8")
     with open_retriever(index=indexed(folder, pages)) as retriever:
         assert retriever.status().encoder == "onnx sections-minilm-2, sections-multilingual-1"
         yield retriever
@@ -41,7 +39,7 @@ def languages(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Retriever]:
 @pytest.fixture(scope="module")
 def in_english(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The index of two with the English model."""
-    pages = {name: (NOTES / name).read_text(encoding="utf-8") for name in ("zh/tingche.md", "de/urlaub.md")}
+    pages = {name: (NOTES / name).read_text("utf-8") for name in ("zh/tingche.md", "de/urlaub.md")}
     return indexed(tmp_path_factory.mktemp("in_english"), pages, ENGLISH)
 
 
@@ -70,7 +68,7 @@ def test_what_the_model_does_not_know_is_searched_for_by_words_alone_and_it_is_s
 
 def test_by_words_alone_a_second_hit_stands_before_what_is_around_the_first(tmp_path: Path) -> None:
     notes = PROJECT / "benchmarks/data/languages/ru"
-    pages = {name: (notes / name).read_text(encoding="utf-8") for name in ("клуб.md", "машина.md", "дача.md")}
+    pages = {name: (notes / name).read_text("utf-8") for name in ("клуб.md", "машина.md", "дача.md")}
     with open_retriever(index=indexed(tmp_path, pages, ENGLISH)) as retriever:
         answer = retriever.search("До какого числа действует техосмотр?")
     assert [hit.title for hit in answer.hits[:2]] == ["Взносы", "Техосмотр"]
