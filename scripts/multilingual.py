@@ -37,6 +37,7 @@ from retriever.embedding.onnx import (
     LAYERS_NAME,
     MODEL_NAME,
     TOKENIZER_NAME,
+    WEIGHTS_NAME,
     ModelCard,
     OnnxEncoder,
     file_sha256,
@@ -44,7 +45,7 @@ from retriever.embedding.onnx import (
 from retriever.embedding.unigram import REPLACED
 from scripts.bert_graph import Weights, find_greatest
 from scripts.export_model import Agreement, sample_of_chunks
-from scripts.multilingual_graph import BLOCK, Adapters, add_adapters, write_graph
+from scripts.multilingual_graph import BLOCK, Adapters, add_adapters, move_large, write_graph
 from scripts.reader_data import HELD_OUT, TRAINING, read_rows
 
 if TYPE_CHECKING:
@@ -369,9 +370,14 @@ def export(start: Path, folder: Path, documents: Path) -> None:
     ids = encoder._tokens.ids([PREFIXES.document + text for text in measured])
     greatest = find_greatest(model, [{"input_ids": one} for one in ids])
     write_graph(folder, read_start(start), model.config.to_dict(), greatest, MAX_TOKENS)
-    digest, layers = file_sha256(folder / MODEL_NAME), file_sha256(folder / LAYERS_NAME)
-    replace(card, model_sha256=digest, layers_sha256=layers).write(folder)
+    write_hashes(folder, card)
     print(compare(model, OnnxEncoder(folder), compared))
+
+
+def write_hashes(folder: Path, card: ModelCard) -> None:
+    """Write the card with the hashes of the files beside it."""
+    model, layers, weights = (file_sha256(folder / name) for name in (MODEL_NAME, LAYERS_NAME, WEIGHTS_NAME))
+    replace(card, model_sha256=model, layers_sha256=layers, weights_sha256=weights).write(folder)
 
 
 def group_pieces(tokenizer: bytes) -> bytes:
@@ -408,8 +414,8 @@ def teach(start: Path, folder: Path, data: Path) -> None:
         raise click.ClickException(f"{folder} was taught before: make it anew with `export`")
     adapters = learn_adapters(start, TaughtQuestions.read(data, folder))
     add_adapters(folder / MODEL_NAME, {name: (down, SHARE * up) for name, (down, up) in adapters.items()})
-    digest = file_sha256(folder / MODEL_NAME)
-    replace(card, model_sha256=digest, question_type=QUESTION_TYPE).write(folder)
+    move_large(folder)
+    write_hashes(folder, replace(card, question_type=QUESTION_TYPE))
 
 
 @dataclass(frozen=True, slots=True)

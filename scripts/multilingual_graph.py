@@ -1,7 +1,8 @@
 """The multilingual encoder as ONNX: `scripts/bert_graph.py`, with the 4 bits in which its weights came.
 
-Two files: `layers.onnx` gives the matrices of the layers in 8 bits, out of 4; the program runs it once and hands what
-it gives to `model.onnx`. Products in blocks of 4 bits took twice the time.
+Three files: `weights.bin` has what is large, and is mapped, not copied. `layers.onnx` gives the matrices of the layers
+in 8 bits, out of 4; the program runs it once and hands what it gives to `model.onnx`. Products in blocks of 4 bits took
+twice the time.
 """
 
 from collections.abc import Mapping
@@ -12,7 +13,7 @@ import click
 import numpy as np
 import numpy.typing as npt
 
-from retriever.embedding.onnx import LAYERS_NAME, MODEL_NAME
+from retriever.embedding.onnx import LAYERS_NAME, MODEL_NAME, WEIGHTS_NAME
 from scripts.bert_graph import (
     HIDDEN,
     LAYER,
@@ -37,10 +38,11 @@ if TYPE_CHECKING:
 Adapters = dict[str, tuple[Matrix, Matrix]]  # by the matrix: A and B
 
 BLOCK = 32  # weights that share a scale
+LARGE, ALIGNED = 1024, 64  # bytes
 
 
 def write_graph(folder: Path, weights: Weights, config: Mapping[str, Any], greatest: Weights, positions: int) -> None:
-    """Write both files of a BERT model.
+    """Write the files of a BERT model.
 
     Args:
         folder: is there.
@@ -66,6 +68,29 @@ def write_graph(folder: Path, weights: Weights, config: Mapping[str, Any], great
     graph.add("Identity", [read], HIDDEN)
     graph.save(folder / MODEL_NAME, ["input_ids"], [HIDDEN])
     layers.save(folder / LAYERS_NAME, [], matrices, TensorProto.INT8)
+    move_large(folder)
+
+
+def move_large(folder: Path) -> None:
+    """Move what is large in both graphs behind what is in weights.bin."""
+    import onnx
+    from onnx import TensorProto
+
+    weights = folder / WEIGHTS_NAME
+    large = bytearray(weights.read_bytes() if weights.exists() else b"")
+    for path in (folder / MODEL_NAME, folder / LAYERS_NAME):
+        model = onnx.load(path, load_external_data=False)
+        for one in model.graph.initializer:
+            if len(one.raw_data) >= LARGE:
+                large.extend(bytes(-len(large) % ALIGNED))
+                place = {"location": WEIGHTS_NAME, "offset": len(large), "length": len(one.raw_data)}
+                for key, value in place.items():
+                    one.external_data.add(key=key, value=str(value))
+                large.extend(one.raw_data)
+                one.ClearField("raw_data")
+                one.data_location = TensorProto.EXTERNAL
+        path.write_bytes(model.SerializeToString())
+    weights.write_bytes(large)
 
 
 def write_embeddings(graph: Graph, weights: Weights, config: Mapping[str, Any], positions: int) -> str:

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
 
-MODEL_NAME, LAYERS_NAME = "model.onnx", "layers.onnx"
+MODEL_NAME, LAYERS_NAME, WEIGHTS_NAME = "model.onnx", "layers.onnx", "weights.bin"
 TOKENIZER_NAME = "tokenizer.json"
 ENCODER_CARD, RERANKER_CARD = "encoder.json", "reranker.json"
 MAX_CARD_BYTES = 1_000_000
@@ -60,6 +60,7 @@ class ModelCard:
     document_prefix: str = ""
     question_type: int = 0  # the token type that says that a text is a question
     layers_sha256: str = ""  # of layers.onnx, where there is one
+    weights_sha256: str = ""  # of weights.bin, likewise
     tokenizer: str = TOKENIZER_NAME  # its file: this, or one that `UnigramTokens` reads
 
     @classmethod
@@ -84,6 +85,7 @@ class ModelCard:
             MODEL_NAME: self.model_sha256,
             self.tokenizer: self.tokenizer_sha256,
             LAYERS_NAME: self.layers_sha256,
+            WEIGHTS_NAME: self.weights_sha256,
         }
         for name, expected in hashes.items():
             if expected and file_sha256(folder / name) != expected:
