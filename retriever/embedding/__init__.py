@@ -1,7 +1,8 @@
 """Texts to vectors: the kinds of encoder, each in its module, and which one the settings ask for."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -52,7 +53,8 @@ def open_encoder(settings: EncoderSettings, made_by: str | None = None, dimensio
 def find_bundled(settings: EncoderSettings, made_by: str | None) -> "OnnxEncoder | BothEncoder | None":
     """Return the bundled encoder that settings of the kind `onnx` mean, as in `open_encoder`; None for others."""
     single = (bundled_encoder(settings, name) for name in BUNDLED_MODELS)
-    encoders: list[OnnxEncoder | BothEncoder] = [*single, both_encoder(settings)]
+    # One by one: an index of English opens no other model.
+    encoders: Iterator[OnnxEncoder | BothEncoder] = chain(single, map(both_encoder, [settings]))
     for encoder in encoders:
         named = settings.model in (encoder.bundled_as, encoder.name)
         if named or (not settings.model and encoder.fingerprint == made_by):
@@ -78,7 +80,7 @@ def both_encoder(settings: EncoderSettings) -> "BothEncoder":
 
 def unread_tokens(encoder: Encoder, questions: Sequence[str]) -> list[int]:
     """Return how many tokens at the end of each question the encoder does not read; 0 for all but the longest."""
-    # A token is a byte at least: most questions need not be counted.
-    if all(len(question.encode()) + 2 < encoder.max_tokens for question in questions):
+    # Most questions need not be counted: a letter of ASCII is two tokens at most, and others may be spelled by many.
+    if all(question.isascii() and 2 * len(question) < encoder.max_tokens for question in questions):
         return [0] * len(questions)
     return [max(0, count - encoder.max_tokens) for count in encoder.count_tokens(questions)]
