@@ -179,7 +179,6 @@ def is_english_word(word: str) -> bool:
 
 
 READ_CHARS, LONG_WORD = 3_000, 4  # of a text; the shortest word in Latin letters that tells languages apart
-AFTER_LATIN = "\u0370"  # the first letter of another script
 # Known words of these: one of 262 pages in English has fewer, none of 400 in 18 other languages more, without code.
 ENGLISH_FROM = 0.5
 FOREIGN_FROM = 0.1  # of the texts of an index: the multilingual model is for these, with the English one for as much
@@ -189,11 +188,11 @@ def measure_foreign(texts: Iterable[str]) -> float:
     """Return the share of texts that are not in English, 0 to 1, by length: the English model lacks most words."""
     foreign = total = 0
     for text in texts:
-        found = _WORD.findall(text[:READ_CHARS].lower())
-        words = [word for word in found if len(word) >= (LONG_WORD if word[0] < AFTER_LATIN else 2)]
+        found = [(word, script_of(word[0]) == "LATIN") for word in _WORD.findall(text[:READ_CHARS].lower())]
+        words = [(word, is_latin) for word, is_latin in found if len(word) >= (LONG_WORD if is_latin else 2)]
         if words:
             total += len(text)
-            known = sum(word[0] < AFTER_LATIN and is_english_word(word) for word in words)
+            known = sum(is_latin and is_english_word(word) for word, is_latin in words)
             if known < ENGLISH_FROM * len(words):
                 foreign += len(text)
     return foreign / total if total else 0.0
@@ -308,6 +307,6 @@ def checked_rows(rows: npt.ArrayLike, count: int, dimension: int) -> FloatMatrix
     return unit_rows(rows, count, "the embedding model", dimension)
 
 
-def fingerprint(parts: Sequence[str | int]) -> str:
+def fingerprint(parts: Sequence[str | float]) -> str:
     """Return the first 16 hex digits of the SHA-256 over everything that decides a vector."""
     return sha256("\x1f".join(map(str, parts)).encode()).hexdigest()[:16]
