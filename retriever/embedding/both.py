@@ -12,9 +12,7 @@ from retriever.embedding.onnx import OnnxEncoder
 from retriever.types import FloatMatrix
 
 ENGLISH_SHARE = 0.5  # of the cosine of English with English
-UNRELATED = (
-    0.3  # the English model's cosine that counts where it cannot read a text: what is nearest, but about nothing
-)
+UNRELATED = 0.3  # the English cosine that counts where a text is not English: of what is nearest and about nothing
 MARKS = 16  # numbers that share a mark of texts: one alone would be so large that the others are rounded away beside it
 
 
@@ -28,7 +26,7 @@ class BothEncoder:
         w u + (1 - w) m    if only the question is
         (1 - w) m          if the question is not
 
-    so that each language keeps its order, and to no question one language is nearer than another. A vector is
+    so that each language keeps its order, and to no question is one language nearer than another. A vector is
 
         sqrt(1 - w) multilingual | sqrt(w) English | mark of a text | mark of a question
 
@@ -46,8 +44,8 @@ class BothEncoder:
     @cached_property
     def fingerprint(self) -> str:
         """Over those of both models, and how they are joined."""
-        own = (ENGLISH_SHARE, UNRELATED, MARKS)
-        return fingerprint((self._english.fingerprint, self.multilingual.fingerprint, *map(str, own)))
+        models = (self._english.fingerprint, self.multilingual.fingerprint)
+        return fingerprint((*models, ENGLISH_SHARE, UNRELATED, MARKS))
 
     @property
     def shared(self) -> int:

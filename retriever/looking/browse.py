@@ -538,10 +538,11 @@ def score_near(view: View, mean: FloatMatrix, left_out: set[str], count: int) ->
 
 def keep_shared(view: View, rows: "FloatMatrix | npt.NDArray[np.float64]") -> float:
     """Put zeros for the numbers that not all texts have, and return the mean cosine of unrelated ones by the others."""
-    if view.background and (abroad := view.background.abroad):
-        rows[:, len(abroad.centre) :] = 0
-        return abroad.common
-    return view.common
+    if not view.background:
+        return 0.0
+    scale = view.background.abroad or view.background
+    rows[:, len(scale.centre) :] = 0
+    return scale.common
 
 
 def measure_unrelated(view: View) -> tuple[float, set[str]]:
