@@ -404,15 +404,15 @@ def keep_words(rule: Callable[[StateInline, bool], bool]) -> Callable[[StateInli
     """Return the rule of formulas for `$x$` in a line: `$HOME ... $PATH` over code, lines and words is none."""
 
     def read(state: StateInline, silent: bool) -> bool:
-        begin, count = state.pos, len(state.tokens)
-        if not state.src.startswith("$", begin) or not rule(state, silent):
+        begin = state.pos
+        # Silent at first: what it writes would take the text before it along when it is undone.
+        if not state.src.startswith("$", begin) or not rule(state, True):
             return False
         within, behind = state.src[begin : state.pos], state.src[state.pos : state.pos + 1]
-        if "`" not in within and "\n" not in within and not behind.isalnum():
-            return True
         state.pos = begin
-        del state.tokens[count:]
-        return False
+        # In Japanese, Chinese and Korean words stand right behind formulas.
+        is_word = behind.isascii() and behind.isalnum()
+        return not is_word and "`" not in within and "\n" not in within and rule(state, silent)
 
     return read
 
