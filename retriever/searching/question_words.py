@@ -184,12 +184,13 @@ def choose_telling(typed_words: Iterable[TypedWord]) -> tuple[Word, ...]:
 def read_form(typed_words: Sequence[TypedWord]) -> QuestionForm:
     """Return whether it asks something, is a list of words, is hardly more than function words, or has no words.
 
-    In a script without spaces it is none of these: its words are pairs of characters, many of them of two words.
+    In a script without spaces it is none of these: its words are pairs of characters, many of them of two words. Terms
+    are counted, for a Latin name has as many letters as a whole question in Chinese.
     """
-    letters = [character for typed, _ in typed_words for character in typed if character.isalpha()]
-    if not letters:
+    if not any(map(str.isalpha, chain.from_iterable(typed for typed, _ in typed_words))):
         return "numbers"
-    if 2 * sum(map(is_unspaced, letters)) > len(letters):
+    terms = [term for _, own in typed_words for term in own]
+    if 2 * sum(is_unspaced(term[0]) for term in terms) >= max(1, len(terms)):
         return "unspaced"
     if _is_asked(" ".join(typed for typed, _ in typed_words)):
         return "question"
@@ -224,15 +225,20 @@ def measure_known(words: Sequence[Word], terms: Mapping[str, "QuestionTerm"], sp
 
 
 def has_strange_word(
-    typed_words: Iterable[TypedWord], terms: Mapping[str, "QuestionTerm"], spellings: "Spellings"
+    typed_words: Sequence[TypedWord], terms: Mapping[str, "QuestionTerm"], spellings: "Spellings"
 ) -> bool:
     """Return whether a word is no English one, and in no document: a name of something else, or of nothing.
+
+    Between Chinese, Japanese, Korean or Thai words each Latin one is a name.
 
     Args:
         typed_words: of the question.
         terms: what the index says of their terms.
         spellings: the words of the documents.
     """
+    if read_form(typed_words) == "unspaced":
+        names = [term for _, own in typed_words for term in own if term.isascii() and term.isalpha()]
+        return any(not terms[name].documents and not spellings.resembles(name) for name in names)
     lacking = [(word.lower(), own) for word, own in typed_words if own and not any(terms[one].documents for one in own)]
     return any(
         not any(map(is_english_word, (word, *own))) and not spellings.resembles(own[0])
