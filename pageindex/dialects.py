@@ -56,6 +56,12 @@ _MDX = Dialect(
     hides=(("{/*", "*/}"),),
     components=True,
 )
+_QUARTO = Dialect(
+    "quarto",
+    plugins=(rules.containers(":"), attrs_plugin, deflist_plugin),
+    hides=(("{{<", ">}}"),),
+)
+_OF_ENDINGS = {".mdx": _MDX, ".qmd": _QUARTO}
 
 DIALECTS = (
     COMMONMARK,
@@ -106,6 +112,7 @@ DIALECTS = (
         hides=(("{%", "%}"), ("{{", "}}")),
     ),
     replace(_MDX, name="docusaurus"),
+    _QUARTO,
     Dialect(
         "vitepress",
         plugins=(
@@ -124,13 +131,13 @@ NAMES = tuple(dialect.name for dialect in DIALECTS)
 
 
 def get_dialect(name: str, path: str = "") -> Dialect:
-    """Return the dialect of that name; MDX for a file whose ending says so in a folder without a dialect.
+    """Return the dialect of that name; in a folder without one that of the file's ending, such as `.mdx`.
 
     Raises:
         KeyError: there is no such dialect.
     """
     dialect = {dialect.name: dialect for dialect in DIALECTS}[name]
-    return _MDX if dialect is COMMONMARK and path.lower().endswith(".mdx") else dialect
+    return _OF_ENDINGS.get(path[-4:].lower(), dialect) if dialect is COMMONMARK else dialect
 
 
 @cache

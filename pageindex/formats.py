@@ -23,6 +23,7 @@ READERS: dict[str, Reader] = {
     ".md": read_markdown,
     ".markdown": read_markdown,
     ".mdx": read_markdown,
+    ".qmd": read_markdown,
     ".txt": read_markdown,
 }
 """Endings in lower case, with their dot, to readers; files with these endings are documents."""

@@ -19,6 +19,7 @@ MARKERS = {
     "jekyll": ("_config.y*ml",),
     "docusaurus": ("docusaurus.config.*", "astro.config.*", "docs.json", "mint.json"),
     "vitepress": (".vitepress",),
+    "quarto": ("_quarto.y*ml",),
 }
 
 

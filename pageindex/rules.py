@@ -135,11 +135,17 @@ _PROSE = split_words(
 
 
 def _read_container(params: str) -> tuple[str, str] | None:
-    """Return the kind and the title of `{note} Title`, `note Title`, `note[Title]`, `note | Title`, `note "Title"`."""
+    """Return the kind and the title of `{note} Title`, `note Title`, `note[Title]`, `note | Title`, `note "Title"`.
+
+    Pandoc writes `{.note title="Title"}`.
+    """
     bare = params.removeprefix("{")
-    kind = find_name(bare, "_-:")
+    is_pandoc = bare[:1] in {".", "#"}
+    kind = find_name(bare[is_pandoc:], "_-:")
     if not kind[:1].isalpha():
         return None
+    if is_pandoc:
+        return kind, bare.partition('title="')[2].partition('"')[0]
     rest = bare.removeprefix(kind).removeprefix("}").strip().removeprefix("|").strip()
     return kind, rest.strip('"').removeprefix("[").removesuffix("]").strip()
 

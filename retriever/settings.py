@@ -139,7 +139,18 @@ class DocumentSettings:
 
     ignore: tuple[str, ...] = setting((), "Patterns of files to leave out, as in .gitignore.", "--ignore")
     dialect: Literal[
-        "auto", "commonmark", "obsidian", "mkdocs", "mdbook", "myst", "hugo", "jekyll", "docusaurus", "vitepress", "mdx"
+        "auto",
+        "commonmark",
+        "obsidian",
+        "mkdocs",
+        "mdbook",
+        "myst",
+        "hugo",
+        "jekyll",
+        "docusaurus",
+        "vitepress",
+        "quarto",
+        "mdx",
     ] = setting(
         "auto",
         "The program that the Markdown is written for; auto: told by its files, such as mkdocs.yml.",
