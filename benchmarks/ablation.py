@@ -79,7 +79,6 @@ RULES = (
     Rule("names: no title and alias", patches=leave_finder_out(2)),
     Rule("names: none held as written", patches=leave_finder_out(3)),
     Rule("names: none half typed", patches={"searching.known_items.find_begun": lambda view, typed: {}}),
-    Rule("everyday verbs count", patches={"searching.question_words.list_verbs": lambda languages: frozenset()}),
     Rule("no neighbors", {"neighbor_depth": 0}),
     Rule("no file roots", {"candidate_file_roots": 0}),
     Rule("copies apart", patches={"search.join_copies": lambda fused, hashes: fused}),

@@ -14,7 +14,6 @@ from functools import cached_property
 from itertools import chain
 from math import log, log1p
 from struct import Struct
-from types import MappingProxyType
 from typing import NamedTuple, Self, TypeAlias
 
 import numpy as np
@@ -175,20 +174,17 @@ class Bm25:
         best = candidates[np.argsort(-scores[candidates], kind="stable")]
         return tuple(zip(keys[best].tolist(), scores[best].tolist(), strict=True))
 
-    def coverage(
-        self, tokens: Sequence[str], node_keys: Sequence[int], weights: Mapping[str, float] = MappingProxyType({})
-    ) -> list[float]:
+    def coverage(self, tokens: Sequence[str], node_keys: Sequence[int]) -> list[float]:
         """Return the share of the question that each node covers, 0 to 1: the rarity of its words over that of all.
 
         Args:
             tokens: of the question.
             node_keys: the sections.
-            weights: of tokens that count less than 1.
         """
         wanted = np.array(node_keys, np.int64)
         covered, total = np.zeros(len(wanted)), 0.0
-        for token, postings in self._read(tokens).items():
-            rarity = weights.get(token, 1.0) * self._describe(postings).rarity
+        for postings in self._read(tokens).values():
+            rarity = self._describe(postings).rarity
             is_held = np.zeros(len(wanted), np.bool_)
             for column in postings:
                 if len(column.keys):  # few are in properties

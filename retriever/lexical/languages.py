@@ -41,14 +41,10 @@ LANGUAGES = (*STEMMED, *SINGLED)
 # technical words are English.
 
 
-def _read_words(folder: str) -> dict[str, frozenset[str]]:
-    files = {name: Path(__file__).parent / folder / f"{name}.txt" for name in ("english", *STEMMED)}
-    return {name: frozenset(file.read_text(encoding="utf-8").split()) for name, file in files.items()}
-
-
-STOP_WORDS = _read_words("stop_words")
-VERBS = _read_words("verbs")
-"""Everyday verbs of doing: `how do I make tabs?` asks for tabs, whatever is made elsewhere."""
+STOP_WORDS = {
+    name: frozenset(Path(__file__).with_name("stop_words").joinpath(f"{name}.txt").read_text("utf-8").split())
+    for name in ("english", *STEMMED)
+}
 
 KANA_SHARE = 0.1  # of the Han and Kana of a text: less is a Chinese text with a Japanese name in it
 

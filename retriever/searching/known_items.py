@@ -13,7 +13,7 @@ from retriever.lexical.sections import spell_code, spell_name
 from retriever.lexical.spelling import SHORTEST_PREFIX
 from retriever.lexical.tokens import remove_accents, tokenize
 from retriever.places.view import View
-from retriever.searching.question_words import PUNCTUATION, cut_words, drop_verbs, read_form
+from retriever.searching.question_words import PUNCTUATION, cut_words, drop_stop_words, read_form
 from retriever.searching.scope import find_phrase
 from retriever.store import reading
 from retriever.types import Ranked, Ranking, Source
@@ -65,11 +65,11 @@ def find_file(view: View, typed: str) -> dict[str, float]:
 
 
 def find_called(view: View, typed: str, spell: Callable[[str], str]) -> dict[str, float]:
-    """Return the sections with a name; else those with what is left of it without everyday verbs: `use tabs`.
+    """Return the sections with a name; else those with what is left of it without stop words: `the tabs`.
 
     `spell_code` finds those called so letter by letter, `--print`; `spell_name` a title, file name or alias.
     """
-    about = drop_verbs(typed, view.lexical.detect_question(typed)).strip(PUNCTUATION)
+    about = drop_stop_words(typed, view.lexical.detect_question(typed)).strip(PUNCTUATION)
     for name in dict.fromkeys((spell(typed), spell(about))):
         if found := find_bearers(view, name):
             return found

@@ -11,14 +11,13 @@ stand side by side in some section as well; random words do not.
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from enum import Enum
-from functools import cache, lru_cache
+from functools import lru_cache
 from itertools import chain, islice, pairwise, product
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pageindex.node import Node, UnitKind
 from retriever.embedding.encoder import is_english_word
-from retriever.lexical.languages import VERBS
 from retriever.lexical.tokens import is_unspaced, tokenize, tokenize_unit
 from retriever.types import QuestionForm
 
@@ -136,32 +135,15 @@ FUNCTION_WORDS_FROM = 4
 def cut_words(question: str, languages: tuple[str, ...] = ()) -> tuple[TypedWord, ...]:
     """Cut a question into its words as typed, in its order, each with its terms as `tokenize` has them.
 
-    Everyday verbs of doing have none beside other words. English ones are words of programs as well: they count where
-    nothing is asked, but for the first word.
-
-    >>> cut_words("add tabs with git add")
-    (('add', ()), ('tabs', ('tab',)), ('with', ()), ('git', ('git',)), ('add', ('add',)))
+    >>> cut_words("tabs with git add")
+    (('tabs', ('tab',)), ('with', ()), ('git', ('git',)), ('add', ('add',)))
     """
-    words = [(typed, tuple(tokenize(typed, languages))) for typed in question.split()]
-    own, english = (list_verbs(names) for names in (languages, ("english",)))
-    if all(own.issuperset(terms) or english.issuperset(terms) for _, terms in words):
-        return tuple(words)
-    is_asked = _is_asked(question)
-    return tuple(
-        (typed, () if own.issuperset(terms) or ((is_asked or not place) and english.issuperset(terms)) else terms)
-        for place, (typed, terms) in enumerate(words)
-    )
+    return tuple((typed, tuple(tokenize(typed, languages))) for typed in question.split())
 
 
-def drop_verbs(question: str, languages: tuple[str, ...]) -> str:
+def drop_stop_words(question: str, languages: tuple[str, ...]) -> str:
     """Return the words of a question that have terms: what it is about."""
     return " ".join(typed for typed, terms in cut_words(question, languages) if terms)
-
-
-@cache
-def list_verbs(languages: tuple[str, ...]) -> frozenset[str]:
-    """Return the terms of the everyday verbs of languages."""
-    return frozenset(term for name in languages for verb in VERBS.get(name, ()) for term in tokenize(verb, (name,)))
 
 
 def _is_asked(question: str) -> bool:

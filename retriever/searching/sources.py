@@ -29,7 +29,6 @@ from retriever.store.text_vectors import NearChunk
 from retriever.types import Ranked, Ranking, Signals, Source
 
 COVERAGE_POWER = 1.5  # of a section's coverage, as evidence; nDCG@10 with 1, 1.5 and 2: .688, .701, .692
-VERB_WEIGHT = 0.25  # of an everyday verb that a section holds, beside a word of what is asked about
 TOGETHER_IN = 5  # sections in which the words are looked for side by side: as many as the verdict is about
 
 # By meaning
@@ -110,10 +109,7 @@ def rank_keyword(view: View, queries: Sequence[Query], profile: Profile) -> Keyw
     typed = cut_words(question, languages)
     words = {query.text: tokenize(query.text, languages) for query in queries[1:]}
     words[question] = [*(term for _, terms in typed for term in terms), *find_days(question)]
-    verbs = [term for word, terms in typed if not terms for term in tokenize(word, languages)]
-    held = view.lexical.describe(verbs).items()
-    verbs = [term for term, described in held if described.documents]
-    found, coverage, shown = search_words(view, queries, words, verbs, profile)
+    found, coverage, shown = search_words(view, queries, words, profile)
     form = read_form(typed)
     # No section covers the pairs of characters that stand across two words: without it, hit@5 of 30 Chinese questions
     # is .800, with it .967.
@@ -146,16 +142,15 @@ def rank_keyword(view: View, queries: Sequence[Query], profile: Profile) -> Keyw
 
 
 def search_words(
-    view: View, queries: Sequence[Query], words: Mapping[str, Sequence[str]], verbs: Sequence[str], profile: Profile
+    view: View, queries: Sequence[Query], words: Mapping[str, Sequence[str]], profile: Profile
 ) -> tuple[KeyRanking, list[float], Mapping[int, str]]:
     """Return the sections that share words with the queries, how much each covers of them, and what is shown for each.
 
     A score says which section is best; its coverage, 0 to the sum of the weights, how much of the questions even the
-    best one speaks of. Everyday verbs tell apart sections that have as much of the rest.
+    best one speaks of.
     """
     limit = profile.keyword_top_n
-    texts = [(words[query.text], query.keyword_weight) for query in queries]
-    counts = weigh_words([*texts, (verbs, VERB_WEIGHT * queries[0].keyword_weight)])
+    counts = weigh_words([(words[query.text], query.keyword_weight) for query in queries])
     found = view.lexical.search_weighted(counts, limit)
     # Equal scores by path, not by which document came first: that depends on how the index was made.
     shown = reading.shown_nodes(view.connection, [key for key, _ in found])
@@ -163,8 +158,7 @@ def search_words(
     keys = [key for key, _ in found]
     coverage = [0.0] * len(keys)
     for query in queries:
-        weak = dict.fromkeys(verbs if query is queries[0] else (), VERB_WEIGHT)
-        covered = view.lexical.coverage([*words[query.text], *weak], keys, weak)
+        covered = view.lexical.coverage(words[query.text], keys)
         coverage = [sum_ + query.keyword_weight * own for sum_, own in zip(coverage, covered, strict=True)]
     return found, coverage, shown
 
