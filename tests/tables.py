@@ -18,7 +18,7 @@ ESCAPED = re.compile(r"\\(?:u[0-9a-f]{4}|x[0-9a-f]{2}|[nrt\\|])")
 
 def read_table(page: str, heading: str) -> list[Any]:
     """Return the rows of the table below a heading of a page; of a table of one column, the cells."""
-    text = (FOLDER / f"{page}.md").read_text(encoding="utf-8")
+    text = (FOLDER / f"{page}.md").read_text("utf-8")
     part = text.partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
     names, *rows = map(BAR.split, ROW.findall(part))
     read = [[read_cell(cell) for name, cell in zip(names, row, strict=True) if name != "why"] for row in rows]

@@ -29,7 +29,7 @@ def test_every_setting_that_a_page_names_exists() -> None:
     keys = {setting.key for setting in list_settings()}
     groups = {key.partition(".")[0] for key in keys if "." in key}
     for page in (PROJECT / "docs").rglob("*.md"):
-        named = re.findall(r"`([a-z]+)\.([a-z_]+)\b", page.read_text(encoding="utf-8"))
+        named = re.findall(r"`([a-z]+)\.([a-z_]+)\b", page.read_text("utf-8"))
         wrong = {f"{group}.{name}" for group, name in named if group in groups and page.name != "json.md"} - keys
         assert not wrong, page
 
@@ -59,5 +59,5 @@ def test_the_help_of_a_question_has_its_options_and_few_settings(cli: Cli, monke
 
 @pytest.mark.parametrize("page", sorted(CASES.glob("*.md")), ids=lambda page: page.stem)
 def test_a_page_shows_what_its_commands_print(page: Path) -> None:
-    text = page.read_text(encoding="utf-8")
+    text = page.read_text("utf-8")
     assert run_page(text) == text

@@ -61,7 +61,7 @@ def sources() -> list[Path]:
 
 def imports(path: Path, *, for_types: bool = False) -> Iterator[str]:
     """What is imported anywhere, each with what is taken from it; also what only types need, when it is asked for."""
-    pending: list[ast.AST] = [ast.parse(path.read_text(encoding="utf-8"))]
+    pending: list[ast.AST] = [ast.parse(path.read_text("utf-8"))]
     while pending:
         node = pending.pop()
         if isinstance(node, ast.Import):
@@ -76,7 +76,7 @@ def imports(path: Path, *, for_types: bool = False) -> Iterator[str]:
 
 def test_every_package_that_is_imported_is_declared() -> None:
     """What comes only because another package needs it may go with the next version of that one."""
-    project = tomllib.loads((PROJECT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    project = tomllib.loads((PROJECT / "pyproject.toml").read_text("utf-8"))["project"]
     extras = project["optional-dependencies"].values()
     requirements = [*project["dependencies"], *(requirement for extra in extras for requirement in extra)]
     declared = {re.split(r"[<>=~! \[]", requirement)[0] for requirement in requirements}

@@ -13,13 +13,13 @@ FOLDERS = {"de": "german", "fr": "french", "es": "spanish", "zh": "chinese", "ja
 @pytest.mark.parametrize("folder", FOLDERS)
 def test_the_language_of_every_note_is_known(folder: str) -> None:
     for note in (NOTES / folder).glob("*.md"):
-        assert detect_language(note.read_text(encoding="utf-8")) == FOLDERS[folder], note
+        assert detect_language(note.read_text("utf-8")) == FOLDERS[folder], note
 
 
 def test_english_pages_have_no_language() -> None:
     pages = [*(PROJECT / "docs").rglob("*.md"), *(PROJECT / "tests/eval_corpus/larder").glob("*.md")]
     pages += (PROJECT.parent / "shared" / "eval" / "corpora").rglob("*.md")
-    assert {detect_language(page.read_text(encoding="utf-8")) for page in pages} == {""}
+    assert {detect_language(page.read_text("utf-8")) for page in pages} == {""}
 
 
 @pytest.mark.parametrize(("question", "languages"), read_table("words", "The languages of a question"))

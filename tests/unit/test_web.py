@@ -25,7 +25,7 @@ def test_what_a_template_prints_is_escaped_and_sanitized(tmp_path: Path) -> None
 
 @pytest.mark.parametrize("path", TEMPLATES, ids=lambda path: path.name)
 def test_no_template_switches_escaping_off_or_holds_a_script(path: Path) -> None:
-    text = path.read_text(encoding="utf-8")
+    text = path.read_text("utf-8")
     assert not re.search(r"\|\s*(safe|e|escape|forceescape|xmlattr|tojson)\b|autoescape|Markup", text)
     assert not re.search(r"\son\w+=|\sstyle=|javascript:", text)
     if path.parent.parent.name == "web":
