@@ -381,7 +381,7 @@ def write_hashes(folder: Path, card: ModelCard) -> None:
 
 
 def group_pieces(tokenizer: bytes) -> bytes:
-    """Return what `UnigramTokens` reads, of the content of a `tokenizer.json`; scores are rounded to 3 decimals."""
+    """Return what `UnigramTokens` reads, of the content of a `tokenizer.json`: scores of 3 decimals, sorted lines."""
     groups: dict[str, Any] = {"": sorted(LibraryTokens(lambda: tokenizer).taught_scripts or ())}
     for number, (piece, score) in enumerate(json.loads(tokenizer)["model"]["vocab"]):
         if piece not in SPECIAL:
