@@ -33,10 +33,11 @@ class UnigramTokens(Tokens):
 
     @cached_property
     def _lines(self) -> bytes:
-        return self._content() + b"\n"
+        return self._content()
 
     def _line_at(self, place: int) -> bytes:
-        return self._lines[self._lines.rfind(b"\n", 0, place) + 1 : self._lines.find(b"\n", place)]
+        start, end = self._lines.rfind(b"\n", 0, place) + 1, self._lines.find(b"\n", place)
+        return self._lines[start : end if end >= 0 else None]  # nothing ends the last line
 
     @property
     def taught_scripts(self) -> Set[str]:
