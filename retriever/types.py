@@ -370,6 +370,8 @@ class Signals:
     """Whether it or what is nearest to it is not, and the embedding model reads other languages."""
     is_strange: bool = False
     """Whether a word of it is no English one, and in no document."""
+    lacks_name: bool = False
+    """Whether a name in it is in no document, as other languages than English show names."""
     is_named: bool = False
     """Whether the question is the name of a section, or the path of its file, and nothing else."""
 

@@ -254,8 +254,7 @@ def _find_meant(lower: str, spellings: Spellings, documents: Sequence[str], ques
         return ""
     # Of the question, all where nothing says which, and of the documents.
     languages = {*detect_question(question, LISTED), *documents}.intersection(LISTED)
-    # A search of the text takes .1 ms; a set of its words would take 5 ms to make, and 3 MB.
-    is_word = is_english_word(word) or any(f"\n{word}\n" in _read_common(name) for name in languages)
+    is_word = is_english_word(word) or is_common(word, languages)
     # A word with accents is none of documents in English.
     if is_word or not (lower.isascii() or documents):
         return ""
@@ -267,6 +266,13 @@ def _find_meant(lower: str, spellings: Spellings, documents: Sequence[str], ques
 
 COMMON = Path(__file__).parent / "common"
 LISTED = ("german", "french", "spanish", "portuguese", "italian", "dutch", "swedish", "danish", "norwegian")
+
+
+def is_common(word: str, languages: Iterable[str] = LISTED) -> bool:
+    """Return whether a word is a common one of some languages."""
+    # A search of the text takes .1 ms; a set of its words would take 5 ms to make, and 3 MB.
+    line = f"\n{remove_accents(word.lower())}\n"
+    return any(line in _read_common(name) for name in languages)
 
 
 @cache

@@ -85,9 +85,8 @@ def assess(signals: Signals) -> Assessment:
     confidence = probability(signals, model)
     if signals.is_named:
         return Assessment("answered", max(confidence, model.answered_from))
-    if signals.abroad and signals.form == "unspaced" and signals.is_strange:  # one verdict less
-        lower: Verdict = "weak" if confidence >= model.answered_from else "none"
-        return Assessment(lower, min(confidence, model.none_below))
+    if signals.abroad and signals.lacks_name:  # one verdict less
+        confidence *= model.none_below / model.answered_from
     if is_about_nothing(signals) or (confidence < model.none_below and signals.coverage < 1):
         return Assessment("none", min(confidence, model.none_below))
     return Assessment("answered" if confidence >= model.answered_from else "weak", max(confidence, model.none_below))

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 from pageindex.node import Node, UnitKind
 from retriever.embedding.encoder import is_english_word
+from retriever.lexical.spelling import is_common
 from retriever.lexical.tokens import is_unspaced, tokenize, tokenize_unit
 from retriever.types import QuestionForm
 
@@ -146,11 +147,6 @@ def drop_stop_words(question: str, languages: tuple[str, ...]) -> str:
     return " ".join(typed for typed, terms in cut_words(question, languages) if terms)
 
 
-def _is_asked(question: str) -> bool:
-    first, *_ = question.lower().split() or [""]
-    return first.strip(PUNCTUATION) in OPENINGS or question.rstrip().endswith("?")
-
-
 def choose_telling(typed_words: Iterable[TypedWord]) -> tuple[Word, ...]:
     """Return the words of a question, each once, in its order, without stop words, single letters and single digits.
 
@@ -174,7 +170,7 @@ def read_form(typed_words: Sequence[TypedWord]) -> QuestionForm:
     terms = [term for _, own in typed_words for term in own]
     if 2 * sum(is_unspaced(term[0]) for term in terms) >= max(1, len(terms)):
         return "unspaced"
-    if _is_asked(" ".join(typed for typed, _ in typed_words)):
+    if typed_words[0][0].lower().strip(PUNCTUATION) in OPENINGS or typed_words[-1][0].endswith("?"):
         return "question"
     has_one_word = len(choose_telling(typed_words)) == 1
     return "function_words" if has_one_word and len(typed_words) >= FUNCTION_WORDS_FROM else "words"
@@ -206,26 +202,42 @@ def measure_known(words: Sequence[Word], terms: Mapping[str, "QuestionTerm"], sp
     return known / total if total else 0.0
 
 
-def has_strange_word(
-    typed_words: Sequence[TypedWord], terms: Mapping[str, "QuestionTerm"], spellings: "Spellings"
-) -> bool:
-    """Return whether a word is no English one, and in no document: a name of something else, or of nothing.
-
-    Between Chinese, Japanese, Korean or Thai words each Latin one is a name.
+def list_lacking(
+    typed_words: Iterable[TypedWord], terms: Mapping[str, "QuestionTerm"], spellings: "Spellings"
+) -> list[TypedWord]:
+    """Return the words that no document has, nor another form or a typo of them.
 
     Args:
         typed_words: of the question.
         terms: what the index says of their terms.
         spellings: the words of the documents.
     """
+    lacking = [(word, own) for word, own in typed_words if own and not any(terms[one].documents for one in own)]
+    return [(word, own) for word, own in lacking[:MOST_LOOKED_UP] if not spellings.resembles(own[0])]
+
+
+def has_strange_word(lacking: Iterable[TypedWord]) -> bool:
+    """Return whether a word is no English one, and in no document: a name of something else, or of nothing."""
+    return any(not any(map(is_english_word, (word.lower(), *own))) for word, own in lacking)
+
+
+def has_strange_name(
+    typed_words: Sequence[TypedWord],
+    terms: Mapping[str, "QuestionTerm"],
+    spellings: "Spellings",
+    languages: tuple[str, ...],
+) -> bool:
+    """Return whether a question in another language than English has a name that no document has.
+
+    Between Chinese, Japanese, Korean or Thai words each Latin one is a name; elsewhere one with a capital that is not
+    common, but for the first word. In German each noun has a capital.
+    """
     if read_form(typed_words) == "unspaced":
-        names = [term for _, own in typed_words for term in own if term.isascii() and term.isalpha()]
-        return any(not terms[name].documents and not spellings.resembles(name) for name in names)
-    lacking = [(word.lower(), own) for word, own in typed_words if own and not any(terms[one].documents for one in own)]
-    return any(
-        not any(map(is_english_word, (word, *own))) and not spellings.resembles(own[0])
-        for word, own in lacking[:MOST_LOOKED_UP]
-    )
+        latin = [(term, (term,)) for _, own in typed_words for term in own if term.isascii() and term.isalpha()]
+        return bool(list_lacking(latin, terms, spellings))
+    later = list_lacking(() if "german" in languages else typed_words[1:], terms, spellings)
+    names = [word for word, _ in later if word.isascii() and word[0].isupper()]
+    return not all(is_common(name.strip(PUNCTUATION)) for name in names)
 
 
 def measure_together(words: Sequence[Word], sections: Iterable[Node], languages: tuple[str, ...] = ()) -> float:

@@ -18,7 +18,9 @@ from retriever.searching.queries import EncodedQueries, average_vectors, weigh_w
 from retriever.searching.question_words import (
     choose_telling,
     cut_words,
+    has_strange_name,
     has_strange_word,
+    list_lacking,
     measure_known,
     measure_together,
     read_form,
@@ -107,8 +109,8 @@ def rank_keyword(view: View, queries: Sequence[Query], profile: Profile) -> Keyw
     question = queries[0].text
     languages = view.lexical.detect_question(question)
     typed = cut_words(question, languages)
-    words = {query.text: tokenize(query.text, languages) for query in queries[1:]}
-    words[question] = [*(term for _, terms in typed for term in terms), *find_days(question)]
+    words = {query.text: tokenize(query.text, languages) for query in queries}
+    words[question] += find_days(question)
     found, coverage, shown = search_words(view, queries, words, profile)
     form = read_form(typed)
     # No section covers the pairs of characters that stand across two words: without it, hit@5 of 30 Chinese questions
@@ -136,7 +138,8 @@ def rank_keyword(view: View, queries: Sequence[Query], profile: Profile) -> Keyw
             together=measure_together(asked, [read[node_id] for node_id in first], languages),
             form=form,
             in_english=not languages,
-            is_strange=has_strange_word(typed, terms, view.spellings),
+            is_strange=has_strange_word(list_lacking(typed, terms, view.spellings)),
+            lacks_name=has_strange_name(typed, terms, view.spellings, languages),
         ),
     )
 

@@ -52,8 +52,7 @@ def test_what_is_read_decides_where_words_would_say_the_opposite() -> None:
     # Of another language it knows a part: what it says of a line counts for nothing.
     assert assess(replace(known, reading=nothing, in_english=False)) == assess(known)
     assert assess(replace(strange, reading=answers, in_english=False)) == assess(strange)
-    # A Latin name between words of a script without spaces.
-    assert assess(replace(known, abroad=True, form="unspaced", is_strange=True)).verdict == "weak"
+    assert assess(replace(known, abroad=True, lacks_name=True)).verdict == "weak"
 
 
 @given(SIGNALS, SIGNALS)
