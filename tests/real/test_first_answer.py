@@ -115,13 +115,13 @@ def test_what_changes_meanwhile_is_in_it_and_what_is_forgotten_is_not(library: S
 
 
 def send_while_embedding(number: int) -> "Callable[[subprocess.Popen[bytes], bytes], None]":
-    """Sends a signal once, when there is half a second's work to lose."""
+    """Sends a signal once, when there is work to lose."""
     sent = list[int]()
 
     def send(process: "subprocess.Popen[bytes]", output: bytes) -> None:
         if b"embedding the rest" in output and not sent:
             sent.append(number)
-            time.sleep(0.5)
+            time.sleep(0.3)
             process.send_signal(number)
 
     return send
@@ -130,7 +130,7 @@ def send_while_embedding(number: int) -> "Callable[[subprocess.Popen[bytes], byt
 @pytest.mark.skipif(os.name != "posix", reason="a terminal of POSIX")
 def test_the_first_command_answers_and_the_next_goes_on(tmp_path: Path, cli: Cli) -> None:
     """Told to end, then interrupted, each time with more to embed than words wait for."""
-    docs, index = write_pages(tmp_path / "docs", chapter_pages(66)), tmp_path / "index"
+    docs, index = write_pages(tmp_path / "docs", chapter_pages(132)), tmp_path / "index"
     words = command("--docs", "docs", QUESTION, "--index", index)
     for number in (signal.SIGTERM, signal.SIGINT):
         code, output = in_terminal(words, tmp_path, environment(TERM="xterm"), send_while_embedding(number))
