@@ -1,5 +1,6 @@
 """Start the command line; the commands are in retriever/command_line."""
 
+import os
 import sys
 from collections.abc import Sequence
 
@@ -10,6 +11,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Returns:
         the exit status; see `ExitCode`.
     """
+    # Before NumPy is imported: the threads of its OpenBLAS wait in a loop that takes a core, for too long by default.
+    os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", "4")
     try:
         from retriever.command_line.program import run
 
