@@ -13,7 +13,7 @@ from retriever.lexical.sections import spell_code, spell_name
 from retriever.lexical.spelling import SHORTEST_PREFIX
 from retriever.lexical.tokens import remove_accents, tokenize
 from retriever.places.view import View
-from retriever.searching.question_words import PUNCTUATION, cut_words, drop_stop_words, read_form
+from retriever.searching.question_words import PUNCTUATION, cut_words, read_form
 from retriever.searching.scope import find_phrase
 from retriever.store import reading
 from retriever.types import Ranked, Ranking, Source
@@ -69,7 +69,8 @@ def find_called(view: View, typed: str, spell: Callable[[str], str]) -> dict[str
 
     `spell_code` finds those called so letter by letter, `--print`; `spell_name` a title, file name or alias.
     """
-    about = drop_stop_words(typed, view.lexical.detect_question(typed)).strip(PUNCTUATION)
+    words = cut_words(typed, view.lexical.detect_question(typed))
+    about = " ".join(word for word, terms in words if terms).strip(PUNCTUATION)
     for name in dict.fromkeys((spell(typed), spell(about))):
         if found := find_bearers(view, name):
             return found

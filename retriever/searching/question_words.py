@@ -142,11 +142,6 @@ def cut_words(question: str, languages: tuple[str, ...] = ()) -> tuple[TypedWord
     return tuple((typed, tuple(tokenize(typed, languages))) for typed in question.split())
 
 
-def drop_stop_words(question: str, languages: tuple[str, ...]) -> str:
-    """Return the words of a question that have terms: what it is about."""
-    return " ".join(typed for typed, terms in cut_words(question, languages) if terms)
-
-
 def choose_telling(typed_words: Iterable[TypedWord]) -> tuple[Word, ...]:
     """Return the words of a question, each once, in its order, without stop words, single letters and single digits.
 
