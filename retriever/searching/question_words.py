@@ -224,13 +224,15 @@ def has_strange_name(
 ) -> bool:
     """Return whether a question in another language than English has a name that no document has.
 
-    Between Chinese, Japanese, Korean or Thai words each Latin one is a name; elsewhere one with a capital that is not
-    common, but for the first word. In German each noun has a capital.
+    Between Chinese, Japanese, Korean or Thai words each Latin one is a name; in Romance and Scandinavian languages and
+    Dutch one with a capital that is not common, but for the first word. In German each noun has a capital, and in
+    Polish names have many forms.
     """
     if read_form(typed_words) == "unspaced":
         latin = [(term, (term,)) for _, own in typed_words for term in own if term.isascii() and term.isalpha()]
         return bool(list_lacking(latin, terms, spellings))
-    later = list_lacking(() if "german" in languages else typed_words[1:], terms, spellings)
+    have_names = languages and "german" not in languages
+    later = list_lacking(typed_words[1:] if have_names else (), terms, spellings)
     names = [word for word, _ in later if word.isascii() and word[0].isupper()]
     return not all(is_common(name.strip(PUNCTUATION)) for name in names)
 
