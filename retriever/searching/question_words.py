@@ -197,30 +197,35 @@ def measure_known(words: Sequence[Word], terms: Mapping[str, "QuestionTerm"], sp
     return known / total if total else 0.0
 
 
-def list_lacking(
+def list_lacking(typed_words: Iterable[TypedWord], terms: Mapping[str, "QuestionTerm"]) -> list[TypedWord]:
+    """Return the first words that no document has; `terms` is what the index says of their terms."""
+    lacking = [(word, own) for word, own in typed_words if own and not any(terms[one].documents for one in own)]
+    return lacking[:MOST_LOOKED_UP]
+
+
+def has_strange_word(
     typed_words: Iterable[TypedWord], terms: Mapping[str, "QuestionTerm"], spellings: "Spellings"
-) -> list[TypedWord]:
-    """Return the words that no document has, nor another form or a typo of them.
+) -> bool:
+    """Return whether a word is no English one, and in no document: a name of something else, or of nothing.
 
     Args:
         typed_words: of the question.
         terms: what the index says of their terms.
         spellings: the words of the documents.
     """
-    lacking = [(word, own) for word, own in typed_words if own and not any(terms[one].documents for one in own)]
-    return [(word, own) for word, own in lacking[:MOST_LOOKED_UP] if not spellings.resembles(own[0])]
-
-
-def has_strange_word(lacking: Iterable[TypedWord]) -> bool:
-    """Return whether a word is no English one, and in no document: a name of something else, or of nothing."""
-    return any(not any(map(is_english_word, (word.lower(), *own))) for word, own in lacking)
+    return any(
+        not any(map(is_english_word, (word.lower(), *own))) and not spellings.resembles(own[0])
+        for word, own in list_lacking(typed_words, terms)
+    )
 
 
 def has_strange_name(
     typed_words: Sequence[TypedWord],
     terms: Mapping[str, "QuestionTerm"],
     spellings: "Spellings",
-    languages: tuple[str, ...],
+    languages: Collection[str],
+    *,
+    is_unspaced: bool,
 ) -> bool:
     """Return whether a question in another language than English has a name that no document has.
 
@@ -228,13 +233,16 @@ def has_strange_name(
     Dutch one with a capital that is not common, but for the first word. In German each noun has a capital, and in
     Polish names have many forms.
     """
-    if read_form(typed_words) == "unspaced":
-        latin = [(term, (term,)) for _, own in typed_words for term in own if term.isascii() and term.isalpha()]
-        return bool(list_lacking(latin, terms, spellings))
-    have_names = languages and "german" not in languages
-    later = list_lacking(typed_words[1:] if have_names else (), terms, spellings)
-    names = [word for word, _ in later if word.isascii() and word[0].isupper()]
-    return not all(is_common(name.strip(PUNCTUATION)) for name in names)
+    words: Iterable[TypedWord] = ((word.strip(PUNCTUATION), own) for word, own in typed_words[1:])
+    if is_unspaced:
+        words = ((term, (term,)) for _, own in typed_words for term in own if term.isascii() and term.isalpha())
+    elif not languages or "german" in languages:
+        return False
+    return any(
+        (is_unspaced or (word.isascii() and word[:1].isupper() and not is_common(word)))
+        and not spellings.resembles(own[0])
+        for word, own in list_lacking(words, terms)
+    )
 
 
 def measure_together(words: Sequence[Word], sections: Iterable[Node], languages: tuple[str, ...] = ()) -> float:

@@ -20,7 +20,6 @@ from retriever.searching.question_words import (
     cut_words,
     has_strange_name,
     has_strange_word,
-    list_lacking,
     measure_known,
     measure_together,
     read_form,
@@ -138,8 +137,8 @@ def rank_keyword(view: View, queries: Sequence[Query], profile: Profile) -> Keyw
             together=measure_together(asked, [read[node_id] for node_id in first], languages),
             form=form,
             in_english=not languages,
-            is_strange=has_strange_word(list_lacking(typed, terms, view.spellings)),
-            lacks_name=has_strange_name(typed, terms, view.spellings, languages),
+            is_strange=has_strange_word(typed, terms, view.spellings),
+            lacks_name=has_strange_name(typed, terms, view.spellings, languages, is_unspaced=form == "unspaced"),
         ),
     )
 
