@@ -23,6 +23,7 @@ from mdit_py_plugins.myst_blocks import myst_block_plugin
 from mdit_py_plugins.myst_role import myst_role_plugin
 
 from pageindex import rules
+from pageindex.formats import find_ending
 
 MAX_NESTING = 50  # levels that are opened: a quote is one, a list two; what is deeper is left out of the blocks
 
@@ -137,7 +138,7 @@ def get_dialect(name: str, path: str = "") -> Dialect:
         KeyError: there is no such dialect.
     """
     dialect = {dialect.name: dialect for dialect in DIALECTS}[name]
-    return _OF_ENDINGS.get(path[-4:].lower(), dialect) if dialect is COMMONMARK else dialect
+    return _OF_ENDINGS.get(find_ending(path), dialect) if dialect is COMMONMARK else dialect
 
 
 @cache
