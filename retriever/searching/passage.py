@@ -15,7 +15,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
 from math import isclose, sqrt
-from string import digits
 
 import numpy as np
 
@@ -23,7 +22,7 @@ from pageindex.node import JOINT, MAX_UNIT_CHARS, Node, Span, Unit, UnitKind
 from pageindex.text import CELL, as_label, split_sentences
 from retriever.lexical.sections import list_abbreviated
 from retriever.lexical.tokens import tokenize, tokenize_unit
-from retriever.searching.question_words import QuestionKind, cut_phrases, read_phrases
+from retriever.searching.question_words import QuestionKind
 from retriever.text import cut
 from retriever.types import Reading
 
@@ -54,7 +53,6 @@ MOSTLY_LINKED = 0.6  # of a unit's characters
 MOST_FOLLOWING, SHORT_CODE = 3, 80  # units below the one that answers, in a snippet; characters of such code
 _WIDENED = (UnitKind.PARAGRAPH, UnitKind.QUOTE, UnitKind.CODE)
 
-CUES = (*read_phrases("answer_cues.txt"), *((digit, QuestionKind.VALUE) for digit in digits))
 # What points back: read alone, it says nothing.
 _POINTS_BACK = re.compile(
     r"\(|(?:this|that|these|those|it|they|he|she|and|but|so|then|however|also|such|otherwise|therefore|dies\w*|das|es|sie"
@@ -74,16 +72,9 @@ WEIGHTS: Mapping[str, float] = {
     "its term is asked for": 2.00,
     "code where it is asked how": 1.36,
     "words": 1.29,
-    "cue of how to": 1.24,
-    "cue of why": 1.11,
-    "cue of yes or no": 0.95,
-    "cue of where": 0.92,
     "first where a definition is asked for": 0.84,
-    "cue of value": 0.69,
-    "cue of definition": 0.57,
     "list": -0.50,
     "code": -0.39,
-    "cue of list": 0.39,
     "row": 0.39,
     "quote": 0.32,
     "paragraph": 0.31,
@@ -273,11 +264,9 @@ def read_features(units: Sequence[Unit], asked: Asked) -> list[dict[str, float]]
     # The unit that has all words of the question first defines them; where none has, what the section begins with.
     held = [place for place, own in enumerate(measured) if isclose(own, whole)]
     first = next((place for place in held if units[place].kind is not UnitKind.LIST), 0)
-    cues = [phrase for phrase, kind in CUES if kind is asked.kind]
     return [
         {
             "words": words[place],
-            f"cue of {asked.kind.value}": float(has_cue(unit, cues)),
             # It is mostly a link, and so says where an answer is: `See full language support`.
             "sends elsewhere": float(
                 asked.kind is not QuestionKind.WHERE and unit.linked >= MOSTLY_LINKED * len(unit.text)
@@ -290,12 +279,6 @@ def read_features(units: Sequence[Unit], asked: Asked) -> list[dict[str, float]]
         }
         for place, unit in enumerate(units)
     ]
-
-
-def has_cue(unit: Unit, cues: Sequence[str]) -> bool:
-    """Return whether a unit has one of some phrases."""
-    text = cut_phrases(unit.text) if cues else ""
-    return any(cue in text for cue in cues)
 
 
 def asks_for(term: str, asked: Asked) -> bool:

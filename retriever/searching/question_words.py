@@ -48,22 +48,16 @@ _BARE = 2  # words, and no more: a term whose meaning is asked for
 _NO_PLURAL = ("ss", "us", "is")
 
 
-def read_phrases(file: str) -> Iterator[tuple[str, QuestionKind]]:
-    """Yield the phrases of a file beside this one, between blanks where a script has them, with their kind."""
-    for line in Path(__file__).with_name(file).read_text(encoding="utf-8").splitlines():
+def read_phrases() -> Iterator[tuple[str, QuestionKind]]:
+    """Yield the phrases of question_kinds.txt, between blanks where a script has them, with their kind."""
+    for line in Path(__file__).with_name("question_kinds.txt").read_text(encoding="utf-8").splitlines():
         kind, _, phrases = line.partition(": ")
         for phrase in phrases.split(", ") if phrases and not line.startswith("#") else ():
             begins, text = "^" * phrase.startswith("^"), phrase.removeprefix("^")
             yield begins + (text if is_unspaced(text[0]) else f" {text} "), QuestionKind(kind)
 
 
-def cut_phrases(text: str) -> str:
-    """Return a text as phrases are looked for in it: `^`, and its words between blanks, without signs about them."""
-    words = (word.strip(PUNCTUATION) for word in text.lower().replace("\u2019", "'").split())
-    return f"^ {' '.join(words)} "
-
-
-PHRASES = tuple(read_phrases("question_kinds.txt"))
+PHRASES = tuple(read_phrases())
 # The words that questions begin with; who writes `list` or `name` may have no sentence in mind.
 OPENINGS = frozenset(
     phrase.split()[1] for phrase, kind in PHRASES if phrase.startswith("^") and kind is not QuestionKind.LIST
@@ -89,11 +83,12 @@ def read_kind(question: str, before: str = "") -> QuestionKind:
     >>> read_kind("which states does a promise have").value
     'list'
     """
-    text = cut_phrases(question)
-    kind, words = find_kind(text), text.split()[1:]
+    typed = question.lower().replace("\u2019", "'").split()
+    words = [bare for word in typed if (bare := word.strip(PUNCTUATION))]
+    kind = find_kind(words)
     if before and kind in (None, QuestionKind.OTHER):
         words = words[1:]  # `and when?`
-        kind = find_kind(f"^ {' '.join(words)} ")
+        kind = find_kind(words)
         if kind in (None, QuestionKind.OTHER):
             return read_kind(before)
     if kind is QuestionKind.WHICH:
@@ -107,8 +102,9 @@ def read_kind(question: str, before: str = "") -> QuestionKind:
     return QuestionKind.DEFINITION if is_term else QuestionKind.OTHER
 
 
-def find_kind(text: str) -> QuestionKind | None:
-    """Return the kind of the first phrase that a text, cut for phrases, has."""
+def find_kind(words: Sequence[str]) -> QuestionKind | None:
+    """Return the kind of the first phrase that some words have."""
+    text = f"^ {' '.join(words)} "
     return next((kind for phrase, kind in PHRASES if phrase in text), None)
 
 
