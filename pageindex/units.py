@@ -30,8 +30,8 @@ class _Lead:
     term: str = ""
     is_label: bool = False
     """Whether it says nothing by itself: `**Options**`, the title of a tab."""
-    unit: "Block | None" = None
-    """The paragraph that it is."""
+    units: tuple[Unit, ...] = ()
+    """Those of the paragraph that it is, in case nothing is read below it."""
 
 
 def read_units(blocks: Sequence[Block], lead: _Lead | None = None) -> Iterator[Unit]:
@@ -46,26 +46,27 @@ def read_units(blocks: Sequence[Block], lead: _Lead | None = None) -> Iterator[U
         text = "" if is_titled else show_block(block)
         if block.kind in _SILENT or not (text or is_titled or block.kind in _REPLACED):
             continue
-        if lead and lead.unit and _stands_alone(lead, block, text):
-            yield from _read_paragraph(lead.unit, _Lead(lead.line, ""))
-            lead = replace(lead, unit=None) if text and block.kind in _INTRODUCED else None
+        begun = block.kind is BlockKind.HEADING or (block.kind is BlockKind.PARAGRAPH and is_label(block.texts[0]))
+        if lead and lead.units and _stands_alone(lead, block, text, begun):
+            yield from lead.units
+            lead = replace(lead, units=()) if text and block.kind in _INTRODUCED else None
         if is_titled:
-            lead, above = None if block.content == "closing" else _add_title(lead, block), ""
+            if block.content == "closing":
+                yield from _read_left(lead)
+                lead = None
+            lead, above = _add_title(lead, block), ""
             if block.blocks:
                 yield from read_units(block.blocks, lead)
                 lead = None
-            continue
-        if block.kind is BlockKind.HEADING:  # in a note, a quote or a list
-            lead, above = _Lead(block.first, as_label(text).strip(), is_label=True), ""
             continue
         own, lead = _find_lead(lead, block, above), None
         # So many write steps (`1. Install it:`), whose code they do not indent.
         before = block.blocks[-1] if block.kind is BlockKind.LIST and block.blocks else block
         above = show_block(before) if before.kind in (BlockKind.PARAGRAPH, BlockKind.ITEM) else ""
-        if block.kind is BlockKind.PARAGRAPH and (is_label(block.texts[0]) or introduces(text)):
-            begun = is_label(block.texts[0])
+        if begun or (block.kind is BlockKind.PARAGRAPH and introduces(text)):
             above = as_label(text).strip() if begun else above
-            lead = _Lead(block.first, above, find_marked_term(block.texts[0]), begun, block)
+            units, term = tuple(_read_paragraph(block, own)), find_marked_term(block.texts[0])
+            lead = _Lead(own.line, f"{own.text} {above}".strip(), term, begun, units)
         elif text:
             yield from _read_block(block, own)
     yield from _read_left(lead)
@@ -73,22 +74,23 @@ def read_units(blocks: Sequence[Block], lead: _Lead | None = None) -> Iterator[U
 
 def _read_left(lead: _Lead | None) -> Iterator[Unit]:
     """Yield what introduces nothing, for nothing stands behind it."""
-    if lead and lead.unit:
-        yield from _read_paragraph(lead.unit, _Lead(lead.line, ""))
-    elif lead and lead.text:
-        yield from _make(UnitKind.PARAGRAPH, Span(lead.line, lead.line), lead.text)
+    if lead:
+        yield from lead.units or _make(UnitKind.PARAGRAPH, Span(lead.line, lead.line), lead.text)
 
 
 _SILENT = (BlockKind.HIDDEN, BlockKind.DEFINITIONS, BlockKind.RULE)
 _REPLACED = (BlockKind.HEADING, BlockKind.CODE, BlockKind.INCLUDE)  # what they introduce may stand in another file
 
 
-def _stands_alone(lead: _Lead, block: Block, text: str) -> bool:
-    """Return whether a paragraph that introduces something is a unit beside the block behind it."""
+def _stands_alone(lead: _Lead, block: Block, text: str, begun: bool) -> bool:
+    """Return whether a paragraph that introduces something is a unit beside the block behind it.
+
+    So is a label between two others: of a page of bold lines, two at most are read together.
+    """
     if block.kind in (BlockKind.CONTAINER, BlockKind.COMPONENT):
         return bool(block.info) and not (lead.is_label or _is_tab(block))
     is_read_with_it = lead.is_label or block.kind is BlockKind.CODE
-    return block.kind is BlockKind.HEADING or not is_read_with_it or not text
+    return not is_read_with_it or not text or (begun and bool(lead.units[0].lead))
 
 
 def _find_lead(lead: _Lead | None, block: Block, above: str) -> _Lead:
@@ -142,9 +144,9 @@ def _read_block(block: Block, lead: _Lead) -> Iterator[Unit]:
         case BlockKind.CODE:
             yield from _read_code(block, lead)
         case BlockKind.TERMS:
-            yield from _read_terms(block)
+            yield from _read_terms(block, lead)
         case BlockKind.FOOTNOTE:
-            yield from read_units(block.blocks)
+            yield from read_units(block.blocks, lead)
         case BlockKind.QUOTE if block.last - block.first > LONG_BLOCK:
             yield from read_units(block.blocks, _add_title(lead, block))
         case BlockKind.PARAGRAPH:
@@ -317,7 +319,7 @@ def _is_contents(item: Block) -> bool:
     return bool(links) and linked and all(link.target.startswith("#") and not link.is_wikilink for link in links)
 
 
-def _read_terms(block: Block) -> Iterator[Unit]:
+def _read_terms(block: Block, lead: _Lead) -> Iterator[Unit]:
     """Yield the terms of a list of definitions, each with what it means."""
     term: Block | None = None
     for inner in block.blocks:
@@ -326,7 +328,7 @@ def _read_terms(block: Block) -> Iterator[Unit]:
         elif term is not None:
             name = show_block(term)
             text = f"{name}{'' if name.endswith(('?', '!', ':')) else ':'} {show_block(inner)}"
-            yield Unit(UnitKind.DEFINITION, Span(term.first, inner.last), text, term=name)
+            yield Unit(UnitKind.DEFINITION, Span(term.first, inner.last), text, lead.text, name)
 
 
 # Tables.
@@ -336,9 +338,9 @@ def _read_table(block: Block, lead: _Lead) -> Iterator[Unit]:
     """Yield a table as a whole, then its rows, each below the names of the cells that it has; the first is its term."""
     names, *rows = [[cell.line for cell in row.texts] for row in block.blocks]
     header, above = join_cells(names), f"{lead.text} {as_label(block.info)}".strip()
-    if len(rows) > 1:
+    if len(rows) != 1 or above:
         whole = JOINT.join(filter(None, map(join_cells, rows))).replace(f":{CELL}", ": ")
-        yield from _make(UnitKind.LIST, Span(lead.line, block.last), whole, f"{above} {header}".strip())
+        yield from _make(UnitKind.LIST, Span(lead.line, block.last), whole or header, f"{above} {header}".strip())
     for row, cells in zip(block.blocks[1:], rows, strict=True):
         held = [(name, cell) for name, cell in zip_longest(names, cells, fillvalue="") if cell]
         titles = CELL.join(name for name, _ in held) if len(held) > 1 and header else header

@@ -482,7 +482,7 @@ def show_together(units: Sequence[Unit], best: int, beside: Sequence[int], asked
     elif asked.kind is QuestionKind.DIFFERENCE:
         texts = {place: cut(text, MAX_SENTENCE_CHARS // len(texts)) for place, text in texts.items()}
     for place in set(texts) & {place + 1 for place in texts}:
-        if units[place].lead == units[place - 1].text:
+        if units[place].lead == units[place - 1].in_full:
             texts[place] = units[place].text  # below the paragraph that is shown already
     together = " ".join(texts[place] for place in sorted(texts))
     return together if len(together) <= MAX_SENTENCE_CHARS else shown
