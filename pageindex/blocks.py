@@ -240,7 +240,7 @@ def read_blocks(text: str, first: int = 1, dialect: Dialect = COMMONMARK) -> lis
         block = Block(_KINDS[token.type], first + begin, first + max(begin, end - 1))
         _fill(block, token, dialect, inline)
         if around is not None and around.kind is BlockKind.QUOTE and not around.blocks and is_text:
-            _read_callout(around, block, dialect)
+            _read_callout(around, block)
         (outermost if around is None else around.blocks).append(block)
         above.append((level, block))
     return list(_add_left_out(outermost, reader, first))
@@ -276,23 +276,22 @@ def split_attributes(content: str) -> tuple[str, str]:
     return bare.rstrip() if bare[-1:].isspace() else title, ids[0] if ids else ""
 
 
-_ALERTS = ("note", "tip", "important", "warning", "caution")  # of GitHub; Obsidian reads any name
+def read_callout(line: str) -> tuple[str, str, str] | None:
+    """Return the kind, the title and the fold (`+`, `-` or none) of `[!note]- Title`; None where it is no callout.
 
-
-def read_callout(line: str, dialect: Dialect) -> tuple[str, str, str] | None:
-    """Return the kind, the title and the fold (`+`, `-` or none) of `[!note]- Title`; None where it is no callout."""
-    kind, bracket, rest = line.strip().removeprefix("[!").partition("]")
-    is_kind = line.startswith("[!") and bool(bracket) and kind.replace("-", "").replace(" ", "").isalnum()
-    if not is_kind or not (dialect.name == "obsidian" or kind.lower() in _ALERTS):
+    GitHub has five kinds; others have more, and people write their own.
+    """
+    kind, bracket, rest = line.removeprefix("[!").partition("]")
+    if not (line.startswith("[!") and bracket and kind.replace("-", "").isalnum()):
         return None
     title = rest.lstrip("+-")
     return kind, title.strip(), rest[: len(rest) - len(title)]
 
 
-def _read_callout(quote: Block, paragraph: Block, dialect: Dialect) -> None:
+def _read_callout(quote: Block, paragraph: Block) -> None:
     """Make the first line of a quote its title, where it is `[!note] Title`."""
     first, _, rest = paragraph.texts[0].text.partition("\n")
-    if found := read_callout(first, dialect):
+    if found := read_callout(first):
         kind, title, _ = found
         quote.info = title or kind.capitalize()
         paragraph.texts = (replace(paragraph.texts[0], text=rest),) if rest else ()

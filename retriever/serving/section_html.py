@@ -68,7 +68,7 @@ def parse_text(
     parser = open_page_parser(dialect)
     parser.parse(definitions, references)
     known = references.get("references", {})
-    return parser.parse(markdown, {"lines": (first, end), "references": known, "dialect": dialect})
+    return parser.parse(markdown, {"lines": (first, end), "references": known})
 
 
 def find_end(token: Token, lines: Sequence[str]) -> int:
@@ -125,7 +125,7 @@ def _prepare_inline(state: StateCore) -> None:
         if token.type == "blockquote_open" and state.tokens[place + 1].type == "paragraph_open":
             opening, text, closing = state.tokens[place + 1 : place + 4]
             first, _, rest = text.content.partition("\n")
-            if found := read_callout(first, state.env["dialect"]):
+            if found := read_callout(first):
                 text.content = rest
                 opening.hidden = closing.hidden = not rest.strip()  # it held the title alone
                 token.type, token.meta = "container_open", dict(zip(("kind", "title", "fold"), found, strict=True))
