@@ -34,6 +34,7 @@ class BlockKind(Enum):
 
     HEADING = "heading"
     PARAGRAPH = "paragraph"
+    PICTURE = "picture"  # a paragraph of nothing else
     LIST = "list"
     ITEM = "item"
     CODE = "code"
@@ -77,8 +78,8 @@ class Inline:
     """The text behind the term, with `CODE` in the place of code."""
     is_bold: bool = False
     """Whether the term is bold."""
-    pictures: tuple[str, ...] = ()
-    """The texts of its pictures, which are in `text` as well."""
+    is_picture: bool = False
+    """Whether it holds nothing but pictures; beside words, they are not in `text`."""
     links: tuple[FoundLink, ...] = ()
     tags: tuple[str, ...] = ()
     """Texts behind a `#` at the beginning or behind a blank, unchecked."""
@@ -250,7 +251,8 @@ def _read_title(block: Block, content: str, inline: "InlineParser") -> None:
     """Give a heading or a term its text, and the id that a heading names."""
     title, name = split_attributes(content)
     read = inline.read(title, block.first)
-    block.texts = (read if read.line else Inline(title),)  # a picture of a sign alone is shown as it is written
+    # A picture of a sign alone is shown as it is written.
+    block.texts = (read if read.line or read.is_picture else Inline(title),)
     if block.kind is BlockKind.HEADING:
         block.content = name
 
@@ -303,6 +305,8 @@ def _fill(block: Block, token: Token, dialect: Dialect, inline: "InlineParser") 
     match block.kind:
         case BlockKind.PARAGRAPH:
             block.texts = (inline.read(token.content, block.first),)
+            if block.texts[0].is_picture:
+                block.kind = BlockKind.PICTURE
         case BlockKind.HEADING:
             block.info = token.tag[1:]
         case BlockKind.CODE if token.type == "math_block":
@@ -438,9 +442,9 @@ class _Inlines:
     def __init__(self, tokens: Sequence[Token], line: int, dialect: Dialect) -> None:
         self._tokens, self._line, self._dialect = tokens, line, dialect
         self._links: list[FoundLink] = []
-        self._pictures: list[str] = []
         self._hidden: list[str] = []
         self._linked = 0
+        self._is_picture = not any(token.type != "image" and self._show_inside(token).strip() for token in tokens)
 
     def read(self) -> Inline:
         parts: list[str] = []
@@ -460,7 +464,7 @@ class _Inlines:
             line = max(line, at) + is_break
             parts.append(shown)
             inside_link += (token.type == "link_open") - (token.type == "link_close")
-            self._linked += len(shown) if inside_link or token.type == "wikilink" else 0
+            self._linked += len(shown) if inside_link or token.type in ("wikilink", "image") else 0
             is_plain = is_break or (token.type == "text" and not inside_link)
             # A reader of another kind of document may leave tags in a comment.
             plain.append(token.content if token.type == "html_inline" else shown if is_plain else "*")
@@ -471,7 +475,7 @@ class _Inlines:
             term,
             rest,
             is_bold,
-            tuple(self._pictures),
+            self._is_picture,
             tuple(self._links),
             tuple(word[1:] for word in tags),
             tuple(self._hidden),
@@ -479,21 +483,21 @@ class _Inlines:
         )
 
     def _show(self, token: Token, place: int) -> str:
-        """Return what a page shows of a token; note links, pictures and comments."""
+        """Return what a page shows of a token; note links and comments."""
+        at = (token.map or [0])[0]
         match token.type:
             case "softbreak" | "hardbreak":
                 return "\n"
             case "image":
-                alt = "".join(self._show_inside(child) for child in token.children or ())
-                self._pictures.append(alt)
-                return alt
+                # Right behind words it is one of them, as a button; elsewhere it illustrates them.
+                is_shown = self._is_picture or (place and self._show_inside(self._tokens[place - 1]).strip())
+                return (self._show_inside(token) or str(token.attrs.get("title", ""))) if is_shown else ""
             case "wikilink":
-                line = self._line + (token.map or [0])[0]
-                self._links.append(FoundLink(line, token.meta["note"], is_wikilink=True))
+                self._links.append(FoundLink(self._line + at, token.meta["note"], is_wikilink=True))
                 return token.content
             case "link_open":
                 target = str(token.attrs.get("href", ""))
-                self._links.append(FoundLink(self._line + (token.map or [0])[0], target, is_wikilink=False))
+                self._links.append(FoundLink(self._line + at, target, is_wikilink=False))
                 is_bare = self._tokens[place + 1].type == "link_close"
                 return target.rpartition("#")[2].removesuffix(".md") if is_bare else ""
             case "html_inline" | "hidden":

@@ -93,7 +93,7 @@ MAX_TITLE_CHARS = 60
 def find_headings(blocks: Iterable[Block]) -> list[Heading]:
     """Return the headings among the outermost blocks of a document: not those inside a list, a quote or a note."""
     return [
-        Heading(int(block.info), block.texts[0].line if block.texts else "", block.content or None, block.first)
+        Heading(int(block.info), block.texts[0].line, block.content or None, block.first)
         for block in blocks
         if block.kind is BlockKind.HEADING
     ]

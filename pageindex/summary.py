@@ -37,10 +37,10 @@ def prose_sentences(blocks: Iterable[Block]) -> Iterator[str]:
     for block in blocks:
         match block.kind:
             case BlockKind.PARAGRAPH if block.texts:
-                yield from split_sentences(_drop_pictures(block.texts[0]))
+                yield from split_sentences(_drop_box(block.texts[0]))
             case BlockKind.ITEM:
                 texts = (inner.texts[0] for inner in block.blocks if inner.texts)
-                yield from split_sentences(" ".join(map(_drop_pictures, texts)))
+                yield from split_sentences(" ".join(map(_drop_box, texts)))
                 yield from prose_sentences(inner for inner in block.blocks if inner.blocks)
             case BlockKind.CONTAINER | BlockKind.QUOTE | BlockKind.LIST | BlockKind.FOOTNOTE:
                 yield from prose_sentences(block.blocks)
@@ -48,11 +48,8 @@ def prose_sentences(blocks: Iterable[Block]) -> Iterator[str]:
                 yield from split_sentences(show_block(block)[:MAX_PROSE_CHARS])
 
 
-def _drop_pictures(text: Inline) -> str:
-    shown = text.text[:MAX_PROSE_CHARS]
-    for picture in text.pictures:
-        shown = shown.replace(picture, "", 1) if picture else shown
-    return " ".join(shown.split()).removeprefix("[ ] ").removeprefix("[x] ")
+def _drop_box(text: Inline) -> str:
+    return " ".join(text.text[:MAX_PROSE_CHARS].split()).removeprefix("[ ] ").removeprefix("[x] ")
 
 
 def _join(parts: Iterable[str], max_chars: int) -> str:

@@ -45,6 +45,9 @@ def read_units(blocks: Sequence[Block], lead: _Lead | None = None) -> Iterator[U
         is_titled = block.kind in (BlockKind.CONTAINER, BlockKind.COMPONENT) and block.content != "text"
         text = "" if is_titled else show_block(block)
         if block.kind in _SILENT or not (text or is_titled or block.kind in _REPLACED):
+            # Pictures: each is found by its words, and introduces nothing.
+            for span, shown in ((inner.span, text) for inner in block.walk() for text in inner.texts):
+                yield from _make(UnitKind.PARAGRAPH, span, shown.line, linked=shown.linked)
             continue
         begun = block.kind is BlockKind.HEADING or (block.kind is BlockKind.PARAGRAPH and is_label(block.texts[0]))
         if lead and lead.units and _stands_alone(lead, block, text, begun):
