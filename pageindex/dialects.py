@@ -150,6 +150,7 @@ def open_parser(dialect: Dialect) -> MarkdownIt:
 def add_rules(parser: MarkdownIt, dialect: Dialect) -> MarkdownIt:
     """Return a parser of CommonMark with what all dialects have, and what this one has."""
     parser.enable(["table", "strikethrough"])
+    parser.block.ruler.at("lheading", rules.read_underlined)
     parser.use(footnote_plugin, inline=False, move_to_end=False)
     parser.use(
         dollarmath_plugin,

@@ -13,7 +13,7 @@ from itertools import takewhile
 
 from markdown_it import MarkdownIt
 from markdown_it.ruler import RuleOptionsType
-from markdown_it.rules_block import StateBlock
+from markdown_it.rules_block import StateBlock, lheading
 from markdown_it.rules_inline import StateInline
 
 from pageindex.text import WIKILINK
@@ -91,6 +91,26 @@ def is_html(text: str, begin: int, end: int, *, closes_later: bool) -> bool:
     if name not in HTML_TAGS:  # nobody writes `<name key="value">` of anything else than an element
         return '="' in text[begin : max(begin, text.find(">", begin, end))]
     return closes_later or f"</{name}" in text[begin:].lower()
+
+
+LONGEST_TITLE = 40  # characters of one that ends with a full stop, above `---`
+
+
+def read_underlined(state: StateBlock, start: int, end: int, silent: bool) -> bool:
+    """Read what stands above `===` as a heading; above `---` one line alone that is no sentence.
+
+    To CommonMark all of it is a heading. More lines were meant as a paragraph above a rule.
+    """
+    above = len(state.tokens)
+    if not lheading(state, start, end, silent):
+        return False
+    heading, title = state.tokens[above : above + 2]
+    is_sentence = len(title.content) > LONGEST_TITLE and title.content.endswith((".", "\u3002"))
+    if heading.markup == "-" and (is_sentence or "\n" in title.content):
+        del state.tokens[above:]
+        state.line = start
+        return False
+    return True
 
 
 # Containers: notes, tips, tabs.

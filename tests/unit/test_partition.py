@@ -1,10 +1,10 @@
-"""Properties of every outline: its headings are those of CommonMark, and an edit elsewhere renames none."""
+"""Properties of every outline: its headings are those of markdown-it, and an edit elsewhere renames none."""
 
 from hypothesis import given
 from hypothesis import strategies as st
-from markdown_it import MarkdownIt
 
 from pageindex.blocks import read_markdown
+from pageindex.dialects import COMMONMARK, open_parser
 from pageindex.document import parse_document
 from pageindex.formats import with_lf
 from pageindex.front_matter import read_front_matter
@@ -15,7 +15,7 @@ LINES = st.sampled_from(read_table("lines", "Of outlines"))
 TEXTS = st.lists(st.tuples(LINES, st.sampled_from(["\n", "\n", "\n\n", "\r\n", "\r", ""])), max_size=30).map(
     lambda lines: with_lf("".join(line + end for line, end in lines))
 )
-FULL_PARSER = MarkdownIt("commonmark", {"maxNesting": 200}).enable("table")
+FULL_PARSER = open_parser(COMMONMARK)
 
 
 @given(TEXTS)
