@@ -309,6 +309,8 @@ def _fill(block: Block, token: Token, dialect: Dialect, inline: "InlineParser") 
                 block.kind = BlockKind.PICTURE
         case BlockKind.HEADING:
             block.info = token.tag[1:]
+        case BlockKind.ITEM if token.info:
+            block.content = f"{token.info}{token.markup}"
         case BlockKind.CODE if token.type == "math_block":
             block.kind, block.texts = BlockKind.PARAGRAPH, (Inline(f"$${token.content}$$"),)
         case BlockKind.CODE:

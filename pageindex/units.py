@@ -286,7 +286,8 @@ def _read_list(block: Block, lead: _Lead) -> Iterator[Unit]:
     if len(items) > 2 and not lead.text and all(_is_contents(item) for _, item in items):
         return
     if len(items) > 1:
-        yield from _make(UnitKind.LIST, Span(lead.line, block.last), JOINT.join(filter(None, texts)), lead.text)
+        whole, number = JOINT.join(filter(None, texts)), block.blocks[0].content
+        yield from _make(UnitKind.LIST, Span(lead.line, block.last), whole, lead.text, number=number)
     outer: list[str] = []  # the texts of the items that an inner one stands in
     for (depth, item), text in zip(items, texts, strict=True):
         del outer[depth:]
@@ -295,9 +296,9 @@ def _read_list(block: Block, lead: _Lead) -> Iterator[Unit]:
         first, end = item.first if len(items) > 1 else lead.line, _own_end(item)
         if end - item.first >= LONG_BLOCK:
             own = [inner for inner in item.blocks if inner.kind is not BlockKind.LIST]
-            for number, unit in enumerate(read_units(own)):
+            for place, unit in enumerate(read_units(own)):
                 name = show_block(own[0])
-                inside = unit.lead or (name if number else "")
+                inside = unit.lead or (name if place else "")
                 yield unit._replace(lead=f"{above} {inside}".strip())
             continue
         # `Default:` says nothing without the items inside of it.
@@ -307,7 +308,7 @@ def _read_list(block: Block, lead: _Lead) -> Iterator[Unit]:
         term = find_term(begins)
         kind = UnitKind.DEFINITION if find_marked_term(begins) else UnitKind.PROPERTY if term else UnitKind.ITEM
         if len(text) <= MAX_UNIT_CHARS or has_inner:
-            yield from _make(kind, Span(first, end), text, above, term, count_linked(item.blocks))
+            yield from _make(kind, Span(first, end), text, above, term, count_linked(item.blocks), item.content)
         else:
             own = [inner for inner in item.blocks if inner.kind is not BlockKind.LIST]
             part = Block(BlockKind.ITEM, first, end, blocks=own)
@@ -448,7 +449,9 @@ def count_linked(blocks: Sequence[Block]) -> int:
     )
 
 
-def _make(kind: UnitKind, span: Span, text: str, lead: str = "", term: str = "", linked: int = 0) -> Iterator[Unit]:
+def _make(
+    kind: UnitKind, span: Span, text: str, lead: str = "", term: str = "", linked: int = 0, number: str = ""
+) -> Iterator[Unit]:
     """Yield the unit if a page shows anything of it."""
     if text:
-        yield Unit(kind, span, text, lead if lead != text else "", term, linked)
+        yield Unit(kind, span, text, lead if lead != text else "", term, linked, number)

@@ -272,13 +272,18 @@ def read_features(units: Sequence[Unit], asked: Asked) -> list[dict[str, float]]
                 asked.kind is not QuestionKind.WHERE and unit.linked >= MOSTLY_LINKED * len(unit.text)
             ),
             "its term is asked for": float(asks_for(unit.term, asked)),
-            "list where one is asked for": float(unit.kind is UnitKind.LIST and asked.kind is QuestionKind.LIST),
+            "list where one is asked for": float(unit.kind is UnitKind.LIST and asks_for_list(unit, asked)),
             "code where it is asked how": float(unit.kind is UnitKind.CODE and asked.kind is QuestionKind.HOW_TO),
             "first where a definition is asked for": float(place == first and asked.kind is QuestionKind.DEFINITION),
             unit.kind.value: 1.0,
         }
         for place, unit in enumerate(units)
     ]
+
+
+def asks_for_list(whole: Unit, asked: Asked) -> bool:
+    """Return whether a question asks for all of a list: for one, or for the way that numbered steps say."""
+    return asked.kind is QuestionKind.LIST or (asked.kind is QuestionKind.HOW_TO and bool(whole.number))
 
 
 def asks_for(term: str, asked: Asked) -> bool:
@@ -402,35 +407,36 @@ def find_lists(node: Node, units: Sequence[Unit], best: int, asked: Asked) -> li
     above = tokenize("\n".join((*node.breadcrumb, node.title)), asked.languages)
     title = tokenize(node.title, asked.languages)
     is_named = bool(title) and {*asked.rarity}.issuperset(title)
-    is_listed = asked.kind is QuestionKind.LIST
-    is_steps = asked.kind is QuestionKind.HOW_TO and all(unit.kind is not UnitKind.ROW for unit in inside)
+    is_listed = asks_for_list(units[around], asked)
     asked = replace(asked, rarity={word: rarity for word, rarity in asked.rarity.items() if word not in above})
-    *_, second, most = sorted([0.0, 0.0, *(measure_words(unit.text, asked) for unit in inside)])
-    if most > second and (own in inside or not (is_listed or is_steps)):
+    measured = [measure_words(unit.text, asked) for unit in inside]
+    *_, second, most = sorted([0.0, 0.0, *measured])
+    if most > second and (own in inside or not is_listed):
         return []  # `which books by Le Guin`: one of them
     shares = [measure_words(units[place].lead, asked) for place in listed]
     alike = [place for place, share in zip(listed, shares, strict=True) if share == max(shares)]
     fits = sum(len(units[place].in_full) for place in alike) <= MAX_LIST_CHARS
     if is_listed and not fits:
         return [around]
-    is_any = own.kind is UnitKind.ITEM and not most  # nothing of the question says which item
+    is_any = own.kind is not UnitKind.ROW and min(measured) == most  # nothing of the question says which item
     return alike if fits and (is_listed or is_named or is_any or own not in inside) else []
 
 
 def show_lists(units: Sequence[Unit], lists: Sequence[int]) -> str:
     """Return lists as lines: what introduces each, and its items; of more than a screen holds, the first."""
-    rows: list[str] = []
+    rows: list[tuple[bool, str]] = []  # whether it is an item, and its text
     for place in lists:
-        rows += filter(None, [show_lead(units[place])])
+        rows += [(False, lead)] if (lead := show_lead(units[place])) else []
         last = 0
         for unit in units[place + 1 :]:
             if holds(units[place], unit) and unit.span.first > last:  # `Default:` has the items inside of it
-                rows.append(f"- {unit.text}")
+                rows.append((True, f"{unit.number or '-'} {unit.text}"))
                 last = unit.span.last
-    ends = accumulate(map(len, rows))
+    ends = accumulate(len(text) for _, text in rows)
     fitting = [row for row, end in zip(rows, ends, strict=True) if end <= MAX_LIST_CHARS][:MAX_LIST_ROWS]
-    shown, count = (sum(row.startswith("- ") for row in some) for some in (fitting, rows))
-    return "\n".join(fitting if shown == count else [*fitting, f"\u2026 {shown} of {count}"])
+    shown, count = (sum(is_item for is_item, _ in some) for some in (fitting, rows))
+    texts = [text for _, text in fitting]
+    return "\n".join(texts if shown == count else [*texts, f"\u2026 {shown} of {count}"])
 
 
 def choose_item(units: Sequence[Unit], scores: Sequence[float], best: int) -> int:

@@ -119,10 +119,7 @@ def describe_node(node: "Node") -> tuple[object, ...]:
 
 def pack_units(units: "Sequence[Unit]") -> bytes:
     """Return units as bytes: a third of their texts, which are in `text` as well."""
-    rows = [
-        (unit.kind.value, unit.span.first, unit.span.last, unit.text, unit.lead, unit.term, unit.linked)
-        for unit in units
-    ]
+    rows = [(kind.value, span.first, span.last, *rest) for kind, span, *rest in units]
     return zlib.compress(json.dumps(rows, ensure_ascii=False, separators=(",", ":")).encode())
 
 
