@@ -320,14 +320,18 @@ def _fill(block: Block, token: Token, dialect: Dialect, inline: "InlineParser") 
             # A version says nothing without what was done in it: `{deprecated} 2.1`.
             block.info = title if not title or any(map(str.isalpha, title)) else f"{kind.capitalize()} {title}"
             block.content = kind
-        case BlockKind.HTML:
-            block.content = token.content
-            if not _shows_anything(token.content):
-                block.kind = BlockKind.HIDDEN
-            elif "<td" in token.content.lower():
-                _read_rows(block)
         case _:
             block.content = token.content
+            if block.kind is BlockKind.HTML:
+                _read_html(block)
+
+
+def _read_html(block: Block) -> None:
+    """Make HTML that shows nothing hidden, and a table one like any other."""
+    if not _shows_anything(block.content):
+        block.kind = BlockKind.HIDDEN
+    elif "<td" in block.content.lower():
+        _read_rows(block)
 
 
 def _read_rows(block: Block) -> None:

@@ -206,7 +206,7 @@ def measure(root: Path) -> dict[str, tuple[float, str]]:
     lengths = [(function.end_lineno or function.lineno) - function.lineno + 1 for function in functions]
     sizes = [module.lines for module in modules]
     return {
-        "pageindex + retriever, tokens": (product.tokens, "at most 158700"),
+        "pageindex + retriever, tokens": (product.tokens, "at most 159200"),
         "pageindex + retriever, regular expressions": (product.patterns, "at most 61"),
         "pageindex + retriever, tokens a line": (product.tokens / product.lines, ""),
         "pageindex + retriever, files": (len(modules), "at most 112"),
@@ -219,7 +219,7 @@ def measure(root: Path) -> dict[str, tuple[float, str]]:
         **{f"{kind} of one name": (len(named), "") for kind, named in find_namesakes(modules).items()},
         f"modules under {SMALL_LINES} lines with one importer": (len(find_thin(modules)), "at most 0"),
         "module, median lines": (median(sizes), ""),
-        "module, longest": (max(sizes), "at most 630"),
+        "module, longest": (max(sizes), "at most 650"),
         "functions": (len(functions), ""),
         "function, median lines": (median(lengths), ""),
         "function, p90 lines": (quantiles(lengths, n=10)[-1], "15 to 40"),
