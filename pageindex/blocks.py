@@ -154,7 +154,7 @@ def read_markdown(text: str, dialect: Dialect = COMMONMARK) -> Markdown:
     if lines[-1] == "":
         lines.pop()
     above = front_matter.lines
-    body = text.split("\n", above)[above] if text.count("\n") >= above else ""
+    body = "".join(text.split("\n", above)[above:])
     return Markdown(front_matter, lines, read_blocks(body, above + 1, dialect))
 
 
@@ -466,7 +466,7 @@ class _Inlines:
                     shown = shown.replace(" ", "\n", ends)
                 else:
                     parts.append("\n" * ends)
-            is_break = token.type in ("softbreak", "hardbreak")
+            is_break = token.type.endswith("break")
             line = max(line, at) + is_break
             parts.append(shown)
             inside_link += (token.type == "link_open") - (token.type == "link_close")
@@ -508,12 +508,8 @@ class _Inlines:
                 return target.rpartition("#")[2].removesuffix(".md") if is_bare else ""
             case "html_inline" | "hidden":
                 return self._show_tag(token.content)
-            case "math_inline":
-                return f"${token.content}$"
-            case "math_inline_double":
-                return f"$${token.content}$$"
-            case "footnote_ref":
-                return ""
+            case "math_inline" | "math_inline_double":
+                return f"{token.markup}{token.content}{token.markup}"
             case "myst_role":
                 return show_role(token.content)
         return token.content
@@ -521,7 +517,7 @@ class _Inlines:
     def _show_inside(self, token: Token) -> str:
         if token.type == "image":
             return "".join(self._show_inside(child) for child in token.children or ())
-        return " " if token.type in ("softbreak", "hardbreak") else "" if token.type == "html_inline" else token.content
+        return " " if token.type.endswith("break") else "" if token.type == "html_inline" else token.content
 
     def _show_tag(self, written: str) -> str:
         name = written.strip("</> ").partition(" ")[0].lower()
