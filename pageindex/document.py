@@ -184,26 +184,34 @@ HASH_CHARS = 12  # of digits and the letters a to f; no word has as many
 GENERIC_WORDS = 2  # in a title that may stand above any document, such as `Contact`
 COUNTER_DIGITS = 2  # of the number of a chapter
 SAME_LETTERS = 4  # at the beginning of two forms of one word
+BEYOND_LATIN = "\u0370"  # before it are the letters of Latin, and accents
 
 
 def name_document(path: str, title: str, headings: Sequence[Heading]) -> tuple[str, tuple[str, ...]]:
     """Return the title of the document at `path`, empty where nothing names it, and the titles above that.
 
-    The title is the given one, of the front matter, else the first heading of level 1, else the first heading if it
+    The title is the given one, of the front matter, else the only heading of level 1, else the first heading if it
     says the file's name, else that name. Above a title that could stand anywhere is the name of the file, or of its
     folder.
 
     >>> name_document("people/Ada Quill.md", "Contact", ()), name_document("falcon/README.md", "", ())
     (('Contact', ('Ada Quill',)), ('falcon', ()))
+    >>> name_document("Patterns.md", "", [Heading(1, "Builder", None, 1), Heading(1, "Factory", None, 9)])
+    ('Patterns', ())
+    >>> name_document("Größe.md", "Subject", ()), name_document("size.md", "大きさ", ())
+    (('Subject', ('Größe',)), ('大きさ', ()))
     """
     file, *folders = map(_drop_hashes, reversed(PurePosixPath(path).with_suffix("").parts))
     name = next(filter(None, folders), "") if file.strip("_").lower() in OF_ITS_FOLDER else file
     name = name if len(name) > 1 else ""
-    title = title or next((heading.title for heading in headings if heading.level == 1 and heading.title), "")
+    tops = [heading.title for heading in headings if heading.level == 1 and heading.title]
+    if len(tops) == 1 or not name:  # of several each is that of a part
+        title = title or next(iter(tops), "")
     if not title:
         first = headings[0].title if headings else ""
-        return (first if first and _says(first, name) else name or file), ()
-    is_generic = len(fold_words(title)) <= GENERIC_WORDS and title.isascii() == name.isascii()
+        return (first if first and _says(first, name) and _says(name, first) else name or file), ()
+    is_one_script = (max(title) < BEYOND_LATIN) == (max(name or title) < BEYOND_LATIN)
+    is_generic = is_one_script and len(fold_words(title)) <= GENERIC_WORDS
     return title, (name,) if name and is_generic and not _says(title, name) else ()
 
 
@@ -213,8 +221,8 @@ def _drop_hashes(name: str) -> str:
 
 
 def _is_hash(word: str) -> bool:
-    is_mixed = any(map(str.isdigit, word)) and any(map(str.isalpha, word))
-    return len(word) >= HASH_CHARS and is_mixed and set("0123456789abcdef-_").issuperset(word)
+    is_hexadecimal = set("0123456789abcdef-_").issuperset(word)
+    return len(word) >= HASH_CHARS and is_hexadecimal and any(map(str.isalpha, word))  # a day has digits alone
 
 
 def _says(title: str, name: str) -> bool:

@@ -48,7 +48,7 @@ def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cli: Cli) -> Path:
 def test_its_sections_stand_in_the_tree(index: Path, cli: Cli) -> None:
     lines = cli("tree", "house.org", "--index", index).out.splitlines()
     assert [line.lstrip(" │├└─") for line in lines] == [
-        "Pay the rent  house.org:1-2",
+        "house  house.org:1-2",
         "Pay the rent  house.org:3-7",
         "Late payment  house.org:8-11",
         "The landlord  house.org:12-14",
