@@ -93,6 +93,15 @@ class Spellings:
         half = (len(word) - 2) // 2  # letters that a typo leaves alone, at the beginning or the end
         return self._find(word[:half], word[-half:], len(word))
 
+    def writes_small(self, word: str) -> bool:
+        """Return whether a text has the word between blanks as it is here, in lower case: then it is no name."""
+        # `replace` heeds case in every database.
+        query = (
+            "SELECT 1 FROM nodes JOIN words USING (document_key)"
+            " WHERE word = ? AND replace(text, ?, '') <> text LIMIT 1"
+        )
+        return bool(self._connection.execute(query, (word, f" {word} ")).fetchone())
+
     def complete(self, word: str) -> list[str]:
         """Return words of the documents that go on where this one ends, one of each stem, those of most sections first.
 
@@ -210,7 +219,8 @@ def correct(
 
     Args:
         question: what stands in double quotes in it, is written in capitals inside a word, or holds a digit, is meant
-            as it is written. An English word is one as well: a question for a `padlock` means no `paddock`.
+            as it is written. An English word is one as well: a question for a `padlock` means no `paddock`. A word
+            with a capital behind the first one is a name, and a typo of names alone.
         spellings: of the documents.
         documents: their languages, beside English.
         is_typing: whether its last word is completed.
@@ -240,7 +250,10 @@ def correct(
         unknown += 1
         if unknown > MOST_UNKNOWN:
             break
-        if meant := _find_meant(word.lower(), spellings, documents, question):
+        meant = _find_meant(word.lower(), spellings, documents, question)
+        # Of a name a typo makes no word that is none: who asks for Latour means no labour.
+        is_name = place > 0 and word[0].isupper()
+        if meant and not (is_name and spellings.writes_small(meant)):
             parts[place] = parts[place].replace(word, meant)
             corrections.append(Correction(word, meant))
             half_typed = ""  # then names are looked for as corrected
