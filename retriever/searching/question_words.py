@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from retriever.lexical.bm25 import QuestionTerm
     from retriever.lexical.spelling import Spellings
 
-PUNCTUATION = "?!.,:;()\"'¿«»„“”"
+PUNCTUATION = "?!.,:;()\"'¿«»„“”؟\uff1f\uff01。、"
 
 
 class QuestionKind(Enum):
