@@ -16,7 +16,7 @@ from pageindex.text import sanitize as sanitize
 from pageindex.text import sanitize_line as sanitize_line
 from retriever.errors import UsageError, name_program
 from retriever.lexical.sections import is_status
-from retriever.lexical.tokens import tokenize_unit
+from retriever.lexical.tokens import is_unspaced, tokenize_unit
 from retriever.query import Correction, ExpansionReport, Scope
 from retriever.trace import Spent
 from retriever.types import Answer, Cited, CitedSentence, Degradation, Hit, IndexState, ShortAnswer
@@ -167,7 +167,7 @@ def find_highlights(text: str, stems: frozenset[str], languages: tuple[str, ...]
         literal = [
             (word.start() + match.start(), word.start() + match.end())
             for term in found
-            if not word[0].isascii()
+            if any(map(is_unspaced, word[0]))
             for match in re.finditer(re.escape(term), word[0], re.IGNORECASE)
         ]
         if literal:

@@ -59,7 +59,7 @@ def screen_passage(question: str, text: str, name: str) -> tuple[str, str]:
 
 
 def mark_words(text: str, stems: str) -> str:
-    found = find_highlights(text, frozenset(stems.split()))
+    found = find_highlights(text, frozenset(stems.split()), ("spanish",))
     return ", ".join(text[first:last] for first, last in found)
 
 
