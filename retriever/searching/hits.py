@@ -263,7 +263,9 @@ def find_matched_fields(view: View, rows: HitRows, node_id: str, words: Collecti
     node, fields = rows.nodes[node_id], rows.fields.get(rows.keys[node_id], ())
     if not fields or find_reader(view.tree.sections(view.tree.document_key(node.id))).id != node.id:
         return ()
-    asked = frozenset(words).difference(tokenize("\n".join((node.title, *node.breadcrumb))))  # which is shown anyway
+    # Single letters, as the `e` of `eSIM`, stand in hashes; the title is shown anyway.
+    telling = {word for word in words if len(word) > 1 or not word.isascii()}
+    asked = telling.difference(tokenize("\n".join((node.title, *node.breadcrumb))))
     return tuple(
         (key, value)
         for key, value in fields
