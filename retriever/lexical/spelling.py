@@ -33,9 +33,6 @@ SHORTEST, LONGEST = 4, 40  # letters of a word that may be a typo; below that ev
 CHANGED_FROM = 5  # letters of a word that may have one more, one less or another; a shorter one has two of them swapped
 SHORTEST_STEM = 5  # letters of a word of which a longer one may be another form
 
-READ_WORDS = f"SELECT DISTINCT word FROM words WHERE word {GIVEN}"
-MOST_KEPT = 10_000  # words that were asked for
-
 SWAPPED = 0.7  # what swapping two letters weighs against a plain edit: hands do it often
 
 
@@ -44,23 +41,10 @@ class Spellings:
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
-        self._known: dict[str, bool] = {}
 
     def holds(self, word: str) -> bool:
         """Return whether a section holds the word (in lower case), with these accents or with others."""
-        forms = [word, remove_accents(word)]
-        self.look_up(forms)
-        return any(self._known[form] for form in forms)
-
-    def look_up(self, words: Iterable[str]) -> None:
-        """Prepare to be asked which of these words the documents hold."""
-        asked = set(words)
-        if asked <= self._known.keys():
-            return
-        if len(self._known) > MOST_KEPT:
-            self._known.clear()
-        there = {word for (word,) in select(self._connection, READ_WORDS, asked)}
-        self._known |= {word: word in there for word in asked}
+        return bool(self._order((word, remove_accents(word))))
 
     def resembles(self, term: str) -> bool:
         """Return whether a term of a question may be a typo of one of the words, or another form of one."""
@@ -192,7 +176,7 @@ def write_words(connection: Connection, texts: Mapping[int, str]) -> None:
 
 SHORTEST_PREFIX = 3  # letters of a half-typed word
 MOST_COMPLETED = 3  # words that it may be the beginning of
-MOST_UNKNOWN = 20  # words that are looked for among others: a pasted page may have a thousand
+MOST_CORRECTED = 60  # words of a question, the first ones: a pasted page may have a thousand
 TYPED_WORDS = 3  # of a question whose last word may be half typed: a longer one is written, not typed to find a page
 
 _AROUND = "?!.,:;()'\u2019¿¡«»„“”…"  # what may stand about a word
@@ -227,7 +211,6 @@ def correct(
     """
     parts = question.split(" ")
     words = [part.strip(_AROUND) for part in parts]
-    spellings.look_up(form for word in words for form in (word.lower(), remove_accents(word.lower())))
     corrections, half_typed = [], ""
     if is_typing and len(parts) <= TYPED_WORDS and words[-1]:
         # The letters at the end: of `--froz` as well, which stays.
@@ -239,17 +222,12 @@ def correct(
             corrections += [] if stays else [Correction(words[-1], ", ".join(longer))]
             parts[-1] = " ".join([parts[-1], *longer] if stays else longer)
             words[-1] = ""
-    is_quoted, unknown = False, 0
-    for place, word in enumerate(words):
+    is_quoted = False
+    for place, word in enumerate(words[:MOST_CORRECTED]):
         was_quoted, is_quoted = is_quoted, is_quoted ^ bool(parts[place].count('"') % 2)
         # Digits, signs and capitals inside a word say that it is a name, which no dictionary corrects.
         if was_quoted or not word.isalpha() or len(word) > LONGEST or any(map(str.isupper, word[1:])):
             continue
-        if spellings.holds(word.lower()):
-            continue
-        unknown += 1
-        if unknown > MOST_UNKNOWN:
-            break
         meant = _find_meant(word.lower(), spellings, documents, question)
         # Of a name a typo makes no word that is none: who asks for Latour means no labour.
         is_name = place > 0 and word[0].isupper()
@@ -263,13 +241,12 @@ def correct(
 def _find_meant(lower: str, spellings: Spellings, documents: Sequence[str], question: str) -> str:
     """Return the word of the documents that a word in lower case is a typo of; empty where it is none."""
     word = remove_accents(lower)
-    if len(word) < SHORTEST:
+    if len(word) < SHORTEST or is_english_word(word) or spellings.holds(lower):
         return ""
     # Of the question, all where nothing says which, and of the documents.
     languages = {*detect_question(question, LISTED), *documents}.intersection(LISTED)
-    is_word = is_english_word(word) or is_common(word, languages)
     # A word with accents is none of documents in English.
-    if is_word or not (lower.isascii() or documents):
+    if is_common(word, languages) or not (lower.isascii() or documents):
         return ""
     meant = spellings.nearest(word)
     # Another form of it, as `bearbeite` of `bearbeiten`, is searched for alike; English stems join other words, too.

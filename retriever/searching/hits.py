@@ -264,7 +264,7 @@ def find_matched_fields(view: View, rows: HitRows, node_id: str, words: Collecti
     if not fields or find_reader(view.tree.sections(view.tree.document_key(node.id))).id != node.id:
         return ()
     # Single letters, as the `e` of `eSIM`, stand in hashes; the title is shown anyway.
-    telling = {word for word in words if len(word) > 1 or not word.isascii()}
+    telling = {word for word in words if len(word) > 1}
     asked = telling.difference(tokenize("\n".join((node.title, *node.breadcrumb))))
     return tuple(
         (key, value)
