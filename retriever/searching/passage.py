@@ -516,10 +516,11 @@ def read_cells(unit: Unit) -> list[tuple[str, str]]:
 def show_lead(unit: Unit) -> str:
     """Return what a unit is shown below: its lead, or the last sentences of a longer one that fit."""
     most = MAX_INTRODUCTION_CHARS if unit.kind is UnitKind.CODE else MAX_LEAD_CHARS
-    sentences = split_sentences(unit.lead)
-    while sentences and len(" ".join(sentences)) > most:
-        del sentences[0]
-    return " ".join(sentences)
+    text = unit.lead
+    for sentence in split_sentences(text):
+        if len(text) > most:
+            text = text.removeprefix(sentence).lstrip()
+    return text
 
 
 def show_unit(unit: Unit) -> str:
