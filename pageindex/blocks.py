@@ -15,7 +15,7 @@ from typing import Literal
 
 from markdown_it import MarkdownIt
 from markdown_it.rules_block import StateBlock
-from markdown_it.rules_inline import StateInline
+from markdown_it.rules_inline.state_inline import Scanned, StateInline
 from markdown_it.token import Token
 from markdown_it.utils import EnvType
 
@@ -386,6 +386,9 @@ def _add_left_out(blocks: Sequence[Block], reader: StateBlock, first: int) -> It
 # Text.
 
 
+EAST_ASIAN = "\u2e80"  # behind it are the signs and letters of Chinese, Japanese and Korean
+
+
 class _InlineReader(StateInline):
     """An inline parser's state that notes in which line a token stands: markdown-it gives the lines of blocks alone."""
 
@@ -398,6 +401,14 @@ class _InlineReader(StateInline):
         token = super().pushPending()
         token.map = [self.src.count("\n", 0, self.pos)]  # a line end is a token of its own, so none is in it
         return token
+
+    def scanDelims(self, start: int, canSplitWord: bool) -> Scanned:
+        """Let `**(x)**` begin and end beside a word of a script that puts no blank there."""
+        found = super().scanDelims(start, canSplitWord)
+        before, after = self.src[start - 1 : start], self.src[start + found.length :][:1]
+        opens = canSplitWord and before >= EAST_ASIAN and after.strip()
+        closes = canSplitWord and after >= EAST_ASIAN and before.strip()
+        return Scanned(found.can_open or bool(opens), found.can_close or bool(closes), found.length)
 
 
 class InlineParser:
