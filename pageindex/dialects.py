@@ -104,7 +104,7 @@ DIALECTS = (
     ),
     Dialect(
         "hugo",
-        plugins=(rules.read_code_tags, rules.hide_lines("{.", "{#"), deflist_plugin),
+        plugins=(rules.read_code_tags, rules.hide_lines("{.", "{#", "{style="), deflist_plugin),
         hides=(("{{<", ">}}"), ("{{%", "%}}")),
     ),
     Dialect(

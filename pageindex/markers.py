@@ -15,7 +15,7 @@ MARKERS = {
     "mkdocs": ("mkdocs.y*ml", "zensical.toml"),
     "mdbook": ("book.toml",),
     "myst": ("conf.py", "_config.yml & _toc.yml", "myst.yml"),
-    "hugo": ("hugo.toml", "hugo.y*ml", "hugo.json", "config.toml & content"),
+    "hugo": ("hugo.toml", "hugo.y*ml", "hugo.json", "config.toml & content", "config/_default"),
     "jekyll": ("_config.y*ml",),
     "docusaurus": ("docusaurus.config.*", "astro.config.*", "docs.json", "mint.json"),
     "vitepress": (".vitepress",),
@@ -43,7 +43,7 @@ def _list_places(folder: Path) -> Iterator[Path]:
 
 
 def _has(folder: Path, names: Sequence[str], marker: str) -> bool:
-    found = [fnmatch.filter(names, part) for part in marker.split(" & ")]
+    found = [fnmatch.filter(names, part) or (folder / part).exists() for part in marker.split(" & ")]
     if not all(found) or marker != "conf.py":
         return all(found)
     return "myst" in (folder / marker).read_text("utf-8", "replace")  # an extension: Sphinx reads other kinds, too
