@@ -348,7 +348,6 @@ def points_back(units: Sequence[Unit], place: int) -> bool:
     return bool(
         before
         and before.kind in (UnitKind.PARAGRAPH, UnitKind.ITEM, UnitKind.CODE)
-        and before.span.last < own.span.first
         and is_prose
         and _POINTS_BACK.match(own.text)
     )
