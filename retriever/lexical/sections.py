@@ -235,7 +235,8 @@ def read_texts(connection: Connection, documents: Sequence[int]) -> dict[int, Se
             read = (
                 node.title,
                 *node.breadcrumb,
-                node.summary,
+                # Of a heading without text, the titles below it: what it is found by is shown as the first of these.
+                "" if stored.holder_id else node.summary,
                 node.searched_body,
                 *(names if stored is reader else ()),
             )
