@@ -24,6 +24,7 @@ class NodeKind(StrEnum):
 
 MAX_TERM_WORDS = 6
 MAX_UNIT_CHARS = 500  # as much as is shown of an answer; most paragraphs have less
+MAX_LEAD_CHARS = 150  # of what an item is shown below
 JOINT = "; "  # between two items of a whole list
 
 

@@ -10,12 +10,12 @@ longer than a person reads at a glance is cut at its sentences.
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise, zip_longest
+from itertools import pairwise, takewhile, zip_longest
 
 from pageindex.blocks import CODE, Block, BlockKind, Inline, show_html
 from pageindex.front_matter import FrontMatter
-from pageindex.node import JOINT, MAX_TERM_WORDS, MAX_UNIT_CHARS, Unit, UnitKind
-from pageindex.text import CELL, Span, as_label, cut_text, join_cells
+from pageindex.node import JOINT, MAX_LEAD_CHARS, MAX_TERM_WORDS, MAX_UNIT_CHARS, Unit, UnitKind
+from pageindex.text import CELL, Span, as_label, cut_text, join_cells, split_sentences
 
 PART_CHARS = 400  # of the parts of a longer one
 LONG_BLOCK = 20  # lines: longer code, items and quotes are cut
@@ -23,62 +23,58 @@ LONG_BLOCK = 20  # lines: longer code, items and quotes are cut
 
 @dataclass(frozen=True, slots=True)
 class _Lead:
-    """The text that introduces the next block."""
+    """The text before the next block, which that may be read below."""
 
     line: int
     text: str
     term: str = ""
     is_label: bool = False
     """Whether it says nothing by itself: `**Options**`, the title of a tab."""
+    introduces: bool = False
+    """Whether it says that something follows; see `introduces`."""
     units: tuple[Unit, ...] = ()
-    """Those of the paragraph that it is, in case nothing is read below it."""
+    """Those of the paragraph that it is, which are its own unless the next block has them."""
 
 
 def read_units(blocks: Sequence[Block], lead: _Lead | None = None) -> Iterator[Unit]:
     """Yield the units of neighboring blocks in the order of lines; a whole list stands before its items.
 
-    Headings are in none, nor is what a page does not show. A paragraph that ends with a colon, or with no sign at all,
-    introduces the list, table or code behind it, a label any block. With code it is one unit.
+    Headings are in none, nor is what a page does not show. A list, table or code is read below the paragraph before it,
+    a quote below one that introduces it, any block below a label. Code is one unit with what introduces it.
     """
-    above = ""  # the paragraph or item before, which code is read below in any case
+    item = ""  # the last one of a list, which code is read below, and a list that it introduces
     for block in blocks:
         is_titled = block.kind in (BlockKind.CONTAINER, BlockKind.COMPONENT) and block.content != "text"
         text = "" if is_titled else show_block(block)
         if block.kind in _SILENT or not (text or is_titled or block.kind in _REPLACED):
             # Pictures: each is found by its words, and introduces nothing.
             for span, shown in ((inner.span, text) for inner in block.walk() for text in inner.texts):
+                if lead and not lead.is_label:
+                    yield from lead.units
+                    lead = None
                 yield from _make(UnitKind.PARAGRAPH, span, shown.line, linked=shown.linked)
             continue
         begun = block.kind is BlockKind.HEADING or (block.kind is BlockKind.PARAGRAPH and is_label(block.texts[0]))
         if lead and lead.units and _stands_alone(lead, block, text, begun):
             yield from lead.units
-            lead = replace(lead, units=()) if text and block.kind in _INTRODUCED else None
+            lead = replace(lead, units=()) if text and not begun else None
         if is_titled:
-            if block.content == "closing":
-                yield from _read_left(lead)
-                lead = None
-            lead, above = _add_title(lead, block), ""
+            lead, item = _add_title(lead, block), ""
             if block.blocks:
                 yield from read_units(block.blocks, lead)
                 lead = None
             continue
-        own, lead = _find_lead(lead, block, above), None
-        # So many write steps (`1. Install it:`), whose code they do not indent.
-        before = block.blocks[-1] if block.kind is BlockKind.LIST and block.blocks else block
-        above = show_block(before) if before.kind in (BlockKind.PARAGRAPH, BlockKind.ITEM) else ""
-        if begun or (block.kind is BlockKind.PARAGRAPH and introduces(text)):
-            above = as_label(text).strip() if begun else above
-            units, term = tuple(_read_paragraph(block, own)), find_marked_term(block.texts[0])
-            lead = _Lead(own.line, f"{own.text} {above}".strip(), term, begun, units)
+        own, lead = _find_lead(lead, block, item), None
+        # So many write steps (`1. Install it:`), whose code and lists they do not indent.
+        item = show_block(block.blocks[-1]) if block.kind is BlockKind.LIST and block.blocks else ""
+        if begun or block.kind is BlockKind.PARAGRAPH:
+            term = find_marked_term(block.texts[0])
+            units = tuple(_make_parts(UnitKind.DEFINITION if term else UnitKind.PARAGRAPH, block, own, term))
+            above = f"{own.text} {as_label(text) if begun else text}".strip()
+            lead = _Lead(own.line, above, term, begun, introduces(text), units)
         elif text:
             yield from _read_block(block, own)
-    yield from _read_left(lead)
-
-
-def _read_left(lead: _Lead | None) -> Iterator[Unit]:
-    """Yield what introduces nothing, for nothing stands behind it."""
-    if lead:
-        yield from lead.units or _make(UnitKind.PARAGRAPH, Span(lead.line, lead.line), lead.text)
+    yield from lead.units if lead else ()  # nothing stands behind it
 
 
 _SILENT = (BlockKind.HIDDEN, BlockKind.DEFINITIONS, BlockKind.RULE)
@@ -90,20 +86,26 @@ def _stands_alone(lead: _Lead, block: Block, text: str, begun: bool) -> bool:
 
     So is a label between two others: of a page of bold lines, two at most are read together.
     """
-    if block.kind in (BlockKind.CONTAINER, BlockKind.COMPONENT):
-        return bool(block.info) and not (lead.is_label or _is_tab(block))
-    is_read_with_it = lead.is_label or block.kind is BlockKind.CODE
-    return not is_read_with_it or not text or (begun and bool(lead.units[0].lead))
+    is_titled = block.kind in (BlockKind.CONTAINER, BlockKind.COMPONENT)
+    if is_titled and not block.info:
+        return block.content == "closing"
+    joins = block.kind in (BlockKind.CODE, BlockKind.COMPONENT) or block.content in ("tab", "tab-item")
+    is_read_with_it = lead.is_label or (lead.introduces and joins)
+    return not is_read_with_it or not (text or is_titled) or (begun and bool(lead.units[0].lead))
 
 
-def _find_lead(lead: _Lead | None, block: Block, above: str) -> _Lead:
-    """Return what a block is read below: what introduces it, or code the paragraph before it."""
-    if lead is not None and (lead.is_label or block.kind in _INTRODUCED):
+def _find_lead(lead: _Lead | None, block: Block, item: str) -> _Lead:
+    """Return what a block is read below: a label, what introduces it, or the last sentence or item before it."""
+    is_code = block.kind is BlockKind.CODE
+    if lead and (lead.is_label or (lead.introduces and (is_code or block.kind is BlockKind.QUOTE))):
         return lead
-    return _Lead(block.first, above if block.kind is BlockKind.CODE else "")
-
-
-_INTRODUCED = (BlockKind.LIST, BlockKind.TABLE, BlockKind.CODE)
+    if lead and block.kind in (BlockKind.LIST, BlockKind.TABLE):
+        fits = len(lead.text) <= MAX_LEAD_CHARS
+        line = lead.line if fits or lead.introduces else block.first
+        return replace(lead, line=line, text=lead.text if fits else split_sentences(lead.text)[-1])
+    above = lead.text if lead else item
+    is_below = is_code or (block.kind is BlockKind.LIST and _is_colon(item))
+    return _Lead(block.first, above if is_below else "", introduces=True)
 
 
 def _add_title(lead: _Lead | None, block: Block) -> _Lead | None:
@@ -112,11 +114,9 @@ def _add_title(lead: _Lead | None, block: Block) -> _Lead | None:
     if not title:
         return lead
     above = lead or _Lead(block.first, "")
-    return _Lead(above.line, f"{above.text} {title}".strip(), is_label=True)
-
-
-def _is_tab(block: Block) -> bool:
-    return bool(block.info) and (block.kind is BlockKind.COMPONENT or block.content in ("tab", "tab-item"))
+    text = f"{above.text} {title}".strip()
+    units = _make(UnitKind.PARAGRAPH, Span(above.line, above.line), text)
+    return _Lead(above.line, text, is_label=True, units=tuple(units))
 
 
 def show_block(block: Block) -> str:
@@ -130,8 +130,6 @@ def show_block(block: Block) -> str:
             return " ".join(block.content.split())
         case BlockKind.HTML:
             return show_html(block.content)
-        case BlockKind.HIDDEN | BlockKind.DEFINITIONS | BlockKind.RULE | BlockKind.INCLUDE:
-            return ""
     between = JOINT if block.kind in (BlockKind.LIST, BlockKind.TABLE) else " "
     inside = between.join(filter(None, map(show_block, block.blocks)))
     return f"{as_label(block.info)}{inside}" if inside else block.info
@@ -152,17 +150,9 @@ def _read_block(block: Block, lead: _Lead) -> Iterator[Unit]:
             yield from read_units(block.blocks, lead)
         case BlockKind.QUOTE if block.last - block.first > LONG_BLOCK:
             yield from read_units(block.blocks, _add_title(lead, block))
-        case BlockKind.PARAGRAPH:
-            yield from _read_paragraph(block, lead)
         case kind:
             made = UnitKind.QUOTE if kind is BlockKind.QUOTE else UnitKind.PARAGRAPH
             yield from _make_parts(made, block, lead)
-
-
-def _read_paragraph(block: Block, lead: _Lead) -> Iterator[Unit]:
-    """Yield a paragraph; as a definition, if it begins with a marked term."""
-    term = find_marked_term(block.texts[0])
-    yield from _make_parts(UnitKind.DEFINITION if term else UnitKind.PARAGRAPH, block, lead, term)
 
 
 def _make_parts(kind: UnitKind, block: Block, lead: _Lead, term: str = "") -> Iterator[Unit]:
@@ -173,18 +163,15 @@ def _make_parts(kind: UnitKind, block: Block, lead: _Lead, term: str = "") -> It
         return
     label = as_label(block.info)
     for inner in (inner for inner in block.walk() if inner.texts or not inner.blocks):
-        inside, place = (inner.texts[0].text, inner.first) if inner.texts else (inner.content, inner.first)
-        if inner.kind is BlockKind.CODE:
-            place += bool(inner.info)
-        has_lines = inner.texts or inner.kind is BlockKind.CODE
-        inside = inside if has_lines else show_block(inner)
-        done = 0
+        is_code = inner.kind is BlockKind.CODE
+        inside = inner.texts[0].text if inner.texts else inner.content if is_code else show_block(inner)
+        place, done = inner.first + (is_code and bool(inner.info)), 0
         for start, end in cut_text(inside, PART_CHARS):
             part = inside[start:end]
             begin = start + len(part) - len(part.lstrip())
             place += inside.count("\n", done, begin)
             done = begin
-            span = Span(place, place + part.strip().count("\n")) if has_lines else inner.span
+            span = Span(place, place + part.strip().count("\n")) if inner.texts or is_code else inner.span
             yield from _make(kind, span, label + " ".join(part.split()), lead.text, term)
             label = term = ""
 
@@ -199,20 +186,16 @@ def _read_code(block: Block, lead: _Lead) -> Iterator[Unit]:
     line is cut where its clauses end.
     """
     lines = block.content.split("\n")
-    top = block.first + (1 if block.info else 0)
+    top = block.first + bool(block.info)
     is_long = block.last - block.first >= LONG_BLOCK
     for start, end in _cut_code(lines) if is_long else [(0, len(lines))]:
         begin = top + start if start else lead.line
         last = top + end - 1 if is_long else block.last
         text = " ".join(" ".join(lines[start:end]).split())
         above, term = (lead.text, lead.term) if not start else ("", "")
-        if max(map(len, lines[start:end]), default=0) <= MAX_UNIT_CHARS:
-            yield from _make(UnitKind.CODE, Span(begin, min(last, block.last)), text, above, term)
-            continue
-        for number, line in enumerate(lines[start:end], start=top + start):
-            for left, right in cut_text(line, PART_CHARS):
-                span = Span(number, number)
-                yield from _make(UnitKind.CODE, span, " ".join(line[left:right].split()), above, term)
+        is_wide = max(map(len, lines[start:end]), default=0) > MAX_UNIT_CHARS
+        for left, right in cut_text(text, PART_CHARS) if is_wide else [(0, len(text))]:
+            yield from _make(UnitKind.CODE, Span(begin, min(last, block.last)), text[left:right].strip(), above, term)
 
 
 def _cut_code(lines: Sequence[str]) -> Iterator[tuple[int, int]]:
@@ -270,15 +253,6 @@ def list_items(block: Block) -> Iterator[tuple[int, Block]]:
                 yield from ((depth + 1, below) for depth, below in list_items(inner))
 
 
-def _own_end(item: Block) -> int:
-    """Return the last line of an item before the lists inside of it."""
-    inner = next((block for block in item.blocks if block.kind is BlockKind.LIST), None)
-    if inner is None:
-        return item.last
-    before = [block.last for block in item.blocks if block.first < inner.first]
-    return max(before, default=item.first)
-
-
 def _read_list(block: Block, lead: _Lead) -> Iterator[Unit]:
     """Yield a list as a whole, then its items, a long one block by block; an inner item is read below the outer one."""
     items = [*list_items(block)]
@@ -288,14 +262,20 @@ def _read_list(block: Block, lead: _Lead) -> Iterator[Unit]:
     if len(items) > 1:
         whole, number = JOINT.join(filter(None, texts)), block.blocks[0].content
         yield from _make(UnitKind.LIST, Span(lead.line, block.last), whole, lead.text, number=number)
+    # A sentence that does not say that items follow would be noise before each.
+    is_above_each = lead.is_label or lead.introduces or len(items) == 1
     outer: list[str] = []  # the texts of the items that an inner one stands in
     for (depth, item), text in zip(items, texts, strict=True):
         del outer[depth:]
-        above = " ".join(filter(None, [lead.text, *outer]))
+        above = " ".join(filter(None, [lead.text if is_above_each else "", *outer]))
         outer += [""] * (depth - len(outer)) + [text]
-        first, end = item.first if len(items) > 1 else lead.line, _own_end(item)
+        own = [inner for inner in item.blocks if inner.kind is not BlockKind.LIST]
+        above_inner = takewhile(lambda inner: inner.kind is not BlockKind.LIST, item.blocks)
+        first, end = (
+            item.first if len(items) > 1 else lead.line,
+            max([item.first, *(inner.last for inner in above_inner)]),
+        )
         if end - item.first >= LONG_BLOCK:
-            own = [inner for inner in item.blocks if inner.kind is not BlockKind.LIST]
             for place, unit in enumerate(read_units(own)):
                 name = show_block(own[0])
                 inside = unit.lead or (name if place else "")
@@ -310,7 +290,6 @@ def _read_list(block: Block, lead: _Lead) -> Iterator[Unit]:
         if len(text) <= MAX_UNIT_CHARS or has_inner:
             yield from _make(kind, Span(first, end), text, above, term, count_linked(item.blocks), item.content)
         else:
-            own = [inner for inner in item.blocks if inner.kind is not BlockKind.LIST]
             part = Block(BlockKind.ITEM, first, end, blocks=own)
             yield from _make_parts(kind, part, _Lead(first, above), term)
 
@@ -319,8 +298,8 @@ def _is_contents(item: Block) -> bool:
     """Return whether an item is a link into its own page and nothing else."""
     texts = [text for inner in item.blocks for text in inner.texts]
     links = [link for text in texts for link in text.links]
-    linked = sum(text.linked for text in texts) == sum(len(text.text) for text in texts)
-    return bool(links) and linked and all(link.target.startswith("#") and not link.is_wikilink for link in links)
+    is_linked = all(text.linked == len(text.text) for text in texts)
+    return bool(links) and is_linked and all(link.target.startswith("#") for link in links)
 
 
 def _read_terms(block: Block, lead: _Lead) -> Iterator[Unit]:
@@ -348,8 +327,7 @@ def _read_table(block: Block, lead: _Lead) -> Iterator[Unit]:
     for row, cells in zip(block.blocks[1:], rows, strict=True):
         held = [(name, cell) for name, cell in zip_longest(names, cells, fillvalue="") if cell]
         titles = CELL.join(name for name, _ in held) if len(held) > 1 and header else header
-        is_term = len(held) > 1 and len(cells[0].split()) <= MAX_TERM_WORDS
-        term = cells[0] if is_term else ""
+        term = cells[0] if len(held) > 1 and len(cells[0].split()) <= MAX_TERM_WORDS else ""
         text = CELL.join(cell for _, cell in held) if header else join_cells(cells).replace(f":{CELL}", ": ")
         if len(text) <= MAX_UNIT_CHARS or not held:
             yield from _make(UnitKind.ROW, row.span, text, titles, term)
@@ -421,7 +399,7 @@ def is_label(inline: Inline) -> bool:
 
 def introduces(text: str) -> bool:
     """Return whether a paragraph introduces what stands behind it: it ends with a colon, or as no sentence does."""
-    return _is_colon(text) or (len(text.split()) <= 12 and text[-1:].isalnum())
+    return _is_colon(text) or (text[-1:].isalnum() and len(split_sentences(text)[-1]) <= MAX_TERM_CHARS)
 
 
 def _is_colon(text: str) -> bool:

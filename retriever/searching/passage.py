@@ -18,7 +18,7 @@ from math import isclose, sqrt
 
 import numpy as np
 
-from pageindex.node import JOINT, MAX_UNIT_CHARS, Node, Span, Unit, UnitKind
+from pageindex.node import JOINT, MAX_LEAD_CHARS, MAX_UNIT_CHARS, Node, Span, Unit, UnitKind
 from pageindex.text import CELL, as_label, split_sentences
 from retriever.lexical.sections import list_abbreviated
 from retriever.lexical.tokens import tokenize, tokenize_unit
@@ -30,7 +30,6 @@ MAX_SENTENCE_CHARS = MAX_UNIT_CHARS  # of what is shown as the answer
 MAX_READ_CHARS = 20_000  # of a section: of a longer one, the units around what is asked
 # Of lists that are asked for, as much as a screen holds.
 MAX_LIST_ROWS, MAX_LIST_CHARS = 24, 2_000
-MAX_LEAD_CHARS = 150  # of what an item is shown below
 MAX_INTRODUCTION_CHARS = 300  # of what introduces code
 # Of units that are read: what the cross-encoder's logit and late interaction count, and what is left of what shared
 # words did. Shape counts as before: neither model knows much of it (docs/internals/passages.md).
@@ -312,12 +311,12 @@ def find_beside(units: Sequence[Unit], scores: Sequence[float], best: int, asked
     stands beside it and is nearly as good. Together they have at most MOST_LINES.
     """
     other = None
-    if introduces(units, best):
+    if asked.kind is QuestionKind.DIFFERENCE:
+        other = find_other_side(units, scores, best, asked)
+    elif introduces(units, best):
         other = best + 1
     elif points_back(units, best):
         other = best - 1
-    elif asked.kind is QuestionKind.DIFFERENCE:
-        other = find_other_side(units, scores, best, asked)
     if other is None:
         other = find_near(units, scores, best)
     if (
@@ -486,9 +485,9 @@ def show_together(units: Sequence[Unit], best: int, beside: Sequence[int], asked
         texts[best - 1] = split_sentences(texts[best - 1])[-1]
     elif asked.kind is QuestionKind.DIFFERENCE:
         texts = {place: cut(text, MAX_SENTENCE_CHARS // len(texts)) for place, text in texts.items()}
-    for place in set(texts) & {place + 1 for place in texts}:
-        if units[place].lead == units[place - 1].in_full:
-            texts[place] = units[place].text  # below the paragraph that is shown already
+    for place in set(texts) & {place + 1 for place in texts}:  # below the paragraph that is shown already
+        before = units[place - 1].in_full
+        texts[place] = texts[place].removeprefix(before).removeprefix(split_sentences(before)[-1]).lstrip()
     together = " ".join(texts[place] for place in sorted(texts))
     return together if len(together) <= MAX_SENTENCE_CHARS else shown
 

@@ -29,7 +29,7 @@ SIDES = "A canoe has one paddle.\n\n- It is open.\n\nA kayak is closed.\n"
 LONG = "Before you row:\n\n- Look:\n  - at the sky.\n- Pack a kayak.\n" + "- Stay at home if the wind is high.\n" * 15
 TABLE = "| boat | seats |\n|---|---|\n" + "| skiff | 2 |\n" * 9 + "| gig | 6 |\n" + "| a long boat | 12 |\n" * 140
 WIDE = f"| boat | built | carried |\n|---|---|---|\n| skiff | {'Of oak. ' * 60} | As a kayak, on one shoulder. |\n"
-FAR_APART = SIDES.replace("\n\nA kayak", "\n" + "- More.\n" * 20 + "\nA kayak")
+FAR_APART = SIDES.replace("- It is open.", "It is open.\n" * 20)
 LONG_TEXTS = [
     (FAR_APART, "A canoe", "canoe vs kayak", "3", "A canoe has one paddle."),
     (TABLE, "skiff", "how do I row a gig", "5", "boat: skiff · seats: 2"),
