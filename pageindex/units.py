@@ -8,9 +8,10 @@ longer than a person reads at a glance is cut at its sentences.
 """
 
 import re
+import unicodedata
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise, takewhile, zip_longest
+from itertools import chain, groupby, pairwise, takewhile, zip_longest
 
 from pageindex.blocks import CODE, Block, BlockKind, Inline, show_html
 from pageindex.front_matter import FrontMatter
@@ -43,7 +44,7 @@ def read_units(blocks: Sequence[Block], lead: _Lead | None = None) -> Iterator[U
     a quote below one that introduces it, any block below a label. Code is one unit with what introduces it.
     """
     item = ""  # the last one of a list, which code is read below, and a list that it introduces
-    for block in blocks:
+    for block in gather_items(blocks):
         is_titled = block.kind in (BlockKind.CONTAINER, BlockKind.COMPONENT) and block.content != "text"
         text = "" if is_titled else show_block(block)
         if block.kind in _SILENT or not (text or is_titled or block.kind in _REPLACED):
@@ -236,6 +237,43 @@ def _end_of_text(lines: Sequence[str], start: int, end: int) -> int:
 
 
 # Lists.
+
+# What items begin with that people write without Markdown: `b)`, `(iv)`, `3、`, a bullet, a number in a circle.
+_SIGN = re.compile(
+    r"^(?:[(\uff08]?(?:[^\W_]|\d{1,3}|[ivx]{1,5}|[一二三四五六七八九十]{1,3})[)\uff09]"
+    r"|(?:\d{1,3}|[一二三四五六七八九十]{1,3})、|[•‣∙■□▪◆○●◦・①-⑳])",
+    re.MULTILINE,
+)
+
+
+def gather_items(blocks: Sequence[Block]) -> Iterator[Block]:
+    """Yield blocks, neighboring paragraphs that begin with signs of one kind as a list."""
+    for block in blocks:
+        block.blocks = [*gather_items(block.blocks)]
+    for sign, run in groupby(chain.from_iterable(map(_cut_lines, blocks)), _read_sign):
+        items = [*run]
+        if sign and len(items) > 1:
+            listed = [replace(item, kind=BlockKind.ITEM, texts=(), blocks=[item]) for item in items]
+            items = [Block(BlockKind.LIST, items[0].first, items[-1].last, blocks=listed)]
+        yield from items
+
+
+def _cut_lines(block: Block) -> Iterator[Block]:
+    """Yield a paragraph cut before each line that begins with a sign, if several do; another block as it is."""
+    text = block.texts[0].text if block.texts and block.kind is BlockKind.PARAGRAPH else ""
+    starts = [found.start() for found in _SIGN.finditer(text)]
+    if len(starts) < 2:
+        yield block
+        return
+    for start, end in pairwise(sorted({0, *starts, len(text)})):
+        first, part = block.first + text.count("\n", 0, start), text[start:end].rstrip()
+        yield Block(BlockKind.PARAGRAPH, first, first + part.count("\n"), [Inline(part)])
+
+
+def _read_sign(block: Block) -> str:
+    """Return the kind of the sign that a paragraph begins with: the categories of its last two characters."""
+    found = block.kind is BlockKind.PARAGRAPH and _SIGN.match(show_block(block))
+    return "".join(map(unicodedata.category, found[0][-2:])) if found else ""
 
 
 def read_item(item: Block) -> str:
