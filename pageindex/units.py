@@ -247,10 +247,9 @@ _SIGN = re.compile(
 
 
 def gather_items(blocks: Sequence[Block]) -> Iterator[Block]:
-    """Yield blocks, neighboring paragraphs that begin with signs of one kind as a list."""
-    for block in blocks:
-        block.blocks = [*gather_items(block.blocks)]
-    for sign, run in groupby(chain.from_iterable(map(_cut_lines, blocks)), _read_sign):
+    """Yield copies of blocks, neighboring paragraphs that begin with signs of one kind as a list."""
+    copies = (replace(block, blocks=[*gather_items(block.blocks)]) for block in blocks)
+    for sign, run in groupby(chain.from_iterable(map(_cut_lines, copies)), _read_sign):
         items = [*run]
         if sign and len(items) > 1:
             listed = [replace(item, kind=BlockKind.ITEM, texts=(), blocks=[item]) for item in items]
@@ -309,10 +308,8 @@ def _read_list(block: Block, lead: _Lead) -> Iterator[Unit]:
         outer += [""] * (depth - len(outer)) + [text]
         own = [inner for inner in item.blocks if inner.kind is not BlockKind.LIST]
         above_inner = takewhile(lambda inner: inner.kind is not BlockKind.LIST, item.blocks)
-        first, end = (
-            item.first if len(items) > 1 else lead.line,
-            max([item.first, *(inner.last for inner in above_inner)]),
-        )
+        first = item.first if len(items) > 1 else lead.line
+        end = max([item.first, *(inner.last for inner in above_inner)])
         if end - item.first >= LONG_BLOCK:
             for place, unit in enumerate(read_units(own)):
                 name = show_block(own[0])
