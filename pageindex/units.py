@@ -358,7 +358,8 @@ def _read_table(block: Block, lead: _Lead) -> Iterator[Unit]:
     header, above = join_cells(names), f"{lead.text} {as_label(block.info)}".strip()
     if len(rows) != 1 or above:
         whole = JOINT.join(filter(None, map(join_cells, rows))).replace(f":{CELL}", ": ")
-        yield from _make(UnitKind.LIST, Span(lead.line, block.last), whole or header, f"{above} {header}".strip())
+        names_above = f"{above} {header}".strip() if rows else above
+        yield from _make(UnitKind.LIST, Span(lead.line, block.last), whole or header, names_above)
     for row, cells in zip(block.blocks[1:], rows, strict=True):
         held = [(name, cell) for name, cell in zip_longest(names, cells, fillvalue="") if cell]
         titles = CELL.join(name for name, _ in held) if len(held) > 1 and header else header

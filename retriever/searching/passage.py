@@ -402,6 +402,8 @@ def find_lists(node: Node, units: Sequence[Unit], best: int, asked: Asked) -> li
     if around is None:
         return []
     inside = [unit for unit in units[around + 1 :] if holds(units[around], unit)]
+    if not inside:  # a table that has only the names of its columns
+        return []
     above = tokenize("\n".join((*node.breadcrumb, node.title)), asked.languages)
     title = tokenize(node.title, asked.languages)
     is_named = bool(title) and {*asked.rarity}.issuperset(title)
