@@ -9,6 +9,7 @@
 Every function raises a RetrieverError (retriever/errors.py) that says what to do.
 """
 
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -26,6 +27,9 @@ from retriever.types import Encoder, Progress
 if TYPE_CHECKING:
     from retriever.indexing.forget import ForgetReport
     from retriever.retriever import Retriever
+
+LOOK_S = 2.0  # between two looks at folders that are watched
+IDLE_SHARE = 20  # times as long as a look takes is waited until the next: 5 % of a core for the largest folders
 
 
 def open_retriever(
@@ -113,28 +117,42 @@ def watch_folders(
     *,
     everything: bool = False,
     enqueue: bool = False,
-) -> "Iterator[IndexReport | RetrieverError]":
-    """Index folders at once and after every change, until the caller stops; with the arguments of `index_folders`.
+) -> Iterator[IndexReport | RetrieverError]:
+    """Index folders at once and after every change, until the caller stops; the arguments are those of `index_folders`.
 
     Yields:
-        Each update that changed something, the first one too; each later failure, which is tried again.
+        Each update that changed something, the first one too; each later failure, one that repeats itself once.
 
     Raises:
         RetrieverError: the first update failed, as `index_folders`.
     """
-    from retriever.indexing.update import follow_folders
-
-    request = index_request(docs, index, profile, settings, everything=everything)
     update = partial(
         index_folders,
-        index=str(request.store),
         profile=profile,
         settings=settings,
         progress=progress,
         everything=everything,
         enqueue=enqueue,
     )
-    return follow_folders(request.docs, update)
+    last = update(docs, index)
+    yield last
+    # No file system fails to report a change to one who looks, and what is half saved is read again.
+    pause_s, failed = LOOK_S, ""
+    while True:
+        time.sleep(pause_s)
+        try:
+            report = update((), last.path)
+        except RetrieverError as error:
+            if str(error) != failed:
+                yield error
+            failed = str(error)
+            continue
+        failed = ""
+        if report.added or report.changed or report.removed or report.skipped != last.skipped:
+            yield report
+        else:
+            pause_s = max(LOOK_S, IDLE_SHARE * report.seconds)
+        last = report
 
 
 def forget_documents(

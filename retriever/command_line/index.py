@@ -40,13 +40,13 @@ SIGNS = {"well": "ok", "note": "note", "problem": "PROBLEM"}  # of what `doctor`
 @options.profile
 @click.option("--yes", is_flag=True, help="Allow your home folder, or a folder that contains it.")
 @click.option("--enqueue", is_flag=True, help="Leave the embedding to `postgres worker`.")
-@click.option("--watch", is_flag=True, help="Index again within two seconds of every save, until Ctrl-C.")
+@click.option("--watch", is_flag=True, help="Index again two seconds after a save, until Ctrl-C.")
 @options.output
 def index(console: Console, opening: Opening, output: Output, *, yes: bool, enqueue: bool, watch: bool) -> ExitCode:
     """Index DOCS, one or more folders of Markdown. Run it again at any time: only changed files are read.
 
     One index can hold several folders. If you interrupt it, what has been read and embedded is kept. With --watch, each
-    run prints one line on standard error; files that change together, as in a branch switch, are one run.
+    run that changes something prints one line on standard error.
     """
     with console.show_progress() as progress:
         if watch:
@@ -87,9 +87,8 @@ def follow(console: Console, updates: Iterator[IndexReport | RetrieverError], ou
             continue
         console.note_skipped(tuple(item for item in report.skipped if item not in skipped))
         skipped = frozenset(report.skipped)
-        if report.added or report.changed or report.removed:
-            embedded = pluralize(report.embedded, "text")
-            console.note(f"{describe_changes(report)}; {embedded} embedded, {report.seconds:.1f} s")
+        embedded = pluralize(report.embedded, "text")
+        console.note(f"{describe_changes(report)}; {embedded} embedded, {report.seconds:.1f} s")
         output.show(report, ())
 
 

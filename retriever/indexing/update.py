@@ -14,7 +14,7 @@ from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
-from pageindex.corpus import CorpusError, Listing, Skipped, UnreadableDocumentError, list_files, read_document
+from pageindex.corpus import Listing, Skipped, UnreadableDocumentError, read_document
 from pageindex.document import Document, parse_document
 from retriever.embedding import both_encoder, bundled_encoder, open_encoder
 from retriever.embedding.encoder import (
@@ -26,7 +26,6 @@ from retriever.embedding.encoder import (
 from retriever.errors import (
     DocumentsError,
     EncoderError,
-    RetrieverError,
     StorageError,
     UsageError,
     suggest,
@@ -351,58 +350,3 @@ def embed_texts(connection: Connection, encoder: Encoder, texts: Mapping[bytes, 
         rows = [row for row, key in enumerate(texts) if key in taken]
         writing.put_vectors(connection, encoder.fingerprint, [key for key in texts if key in taken], vectors[rows])
         renew_background(connection, encoder)
-
-
-# An index that follows its folders, save by save. They are listed in turn, as `index` lists them: no file system fails
-# to report a change, and a file that is ignored, or saved under another name, is never mistaken for a document.
-
-LOOK_S = 0.5
-IDLE_SHARE = 20  # times as long as a look takes is waited until the next: 5 % of a core for the largest folders
-RETRY_S = 10.0  # a failed run is tried again after this long
-
-
-def follow_folders(
-    folders: Sequence[Path], update: Callable[[Sequence[Path]], IndexReport]
-) -> Iterator[IndexReport | RetrieverError]:
-    """Index at once, then after every change.
-
-    Args:
-        folders: absolute.
-        update: indexes these folders, or all that the index has.
-
-    Yields:
-        Each run that changed something, and each later failure, which is tried again; one that repeats itself once.
-    """
-    done = seen = look_at(folders)
-    last = update(folders)
-    yield last
-    failed, took = "", 0.0
-    while True:
-        time.sleep(RETRY_S if failed else max(LOOK_S, IDLE_SHARE * took))
-        began, before = time.monotonic(), seen
-        seen = look_at(folders)
-        took = time.monotonic() - began
-        # The saves of an editor, or a branch switch, are over when two looks are the same.
-        if seen != before or (seen == done and not failed):
-            continue
-        done = seen
-        try:
-            report = update(())
-        except RetrieverError as error:
-            if str(error) != failed:
-                yield error
-            failed = str(error)
-        else:
-            failed = ""
-            if report.added or report.changed or report.removed or report.skipped != last.skipped:
-                yield report
-            last = report
-
-
-def look_at(folders: Sequence[Path]) -> list[Listing]:
-    """List the documents of the folders that can be listed."""
-    found = []
-    for folder in folders:
-        with contextlib.suppress(CorpusError):
-            found.append(list_files(folder))
-    return found
