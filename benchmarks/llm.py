@@ -7,9 +7,9 @@ r"""What a language model does for hits and answers, and how long it takes: a re
     uv run python benchmarks/llm.py http://127.0.0.1:8080/v1 --lines ../shared/eval/lines.jsonl:../shared/eval/corpora
 
 First comes the probe of `doctor --llm`: what the model was seen to do. Then, of QUESTIONS:DOCS for each set, `--count`
-questions are asked in each way, whatever the probe says: `odds` reranks the hits of `balanced` by yes and no, `lists`
-in one list, `texts` searches with what the model writes. With `--first N` they are those whose first N hits hold right
-and wrong ones, for reranking changes no others. `--lines` compares the short answers that it writes with quoted ones.
+questions are asked in each way, whatever the probe says: `lists` reranks the hits of `balanced`, `texts` searches with
+what the model writes. With `--first N` they are those whose first N hits hold right and wrong ones, for reranking
+changes no others. `--lines` compares the short answers that it writes with quoted ones.
 
 What is asked is what a laptop would ask: tasks are planned for `--speed`, whatever the machine, and it is waited
 longer. Seconds are medians. Ctrl-C ends a run, and what is done is printed; with `--results FILE` it is kept, and the
@@ -43,7 +43,7 @@ from retriever.settings import DEFAULT_PROFILE, LlmSettings, Profile, merge
 from retriever.types import ShortAnswer, StageName
 
 MEASURES = ("hit@1", "hit@5", "nDCG@10")
-NOTHING = Abilities(lists=False, odds=False, rewordings=False, passages=False, intents=False)
+NOTHING = Abilities(lists=False, rewordings=False, passages=False, intents=False)
 PLAIN, QUOTED, WRITTEN = "no model", "quoted", "written"
 PATIENCE = 20  # times as long as the program waits: that this machine is busy is no fault of the model
 FOREVER = 1e12  # seconds since 1970: a speed that is never old
@@ -62,8 +62,7 @@ class Way:
 RERANKED = {"use_llm": True, "hyde": "never", "rerank": {"kind": "llm"}}
 WAYS = {
     PLAIN: Way(NOTHING, {}),
-    "odds": Way(Abilities(lists=False), RERANKED),
-    "lists": Way(Abilities(odds=False), RERANKED),
+    "lists": Way(Abilities(), RERANKED),
     "texts": Way(Abilities(), {"use_llm": True, "hyde": "always"}),
 }
 
@@ -254,8 +253,7 @@ def list_abilities(generator: Generator) -> Iterator[str]:
     seconds = time.monotonic() - started
     yield f"\n| {generator.name}: the probe, {seconds:.0f} s | |\n|---|---|"
     for name, (what, _) in upkeep.SAYS.items():
-        asks = "yes" if getattr(abilities, name) else "not asked" if name == "odds" and abilities.lists else "no"
-        yield f"| {name}: {what} | {asks} |"
+        yield f"| {name}: {what} | {'yes' if getattr(abilities, name) else 'no'} |"
 
 
 def read_arguments(arguments: Sequence[str]) -> argparse.Namespace:
@@ -267,7 +265,7 @@ def read_arguments(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--model", default=LlmSettings().model, help="its name; by default the only one there is")
     parser.add_argument("--count", type=int, default=60, help="questions, of all sets together")
     parser.add_argument("--first", type=int, default=0, help="hits, of which right and wrong ones must be; 0: any")
-    parser.add_argument("--ways", default="odds", help="some of odds,lists,texts")
+    parser.add_argument("--ways", default="lists", help="some of lists,texts")
     parser.add_argument("--speed", default="85/20", help="tokens read and written a second, that tasks are planned for")
     parser.add_argument("--no-probe", action="store_true", help="leave the probe out")
     parser.add_argument("--indexes", type=Path, help="folder that keeps the indexes; by default they are thrown away")

@@ -149,7 +149,7 @@ def examine_language_model(profile: Profile) -> Iterator[Finding]:
         for name, (what, how) in SAYS.items():
             if getattr(abilities, name):
                 yield Finding(name, "well", f"was seen {what}")
-            elif not (name == "odds" and abilities.lists):
+            else:
                 cure = f"left out; {how} uses it all the same" if how else ""
                 yield Finding(name, "note", f"was not seen {what}", cure)
     except LanguageModelError as error:
@@ -326,7 +326,7 @@ log = logging.getLogger(__name__)
 
 PROBE_SECONDS = 60.0  # the longest wait for all of it; what is not done by then counts as failed
 
-# Each passage below the question that it answers; the first and the fourth question are asked.
+# Each passage below the question that it answers; the first question is asked.
 PASSAGES = {
     "when does the library close on Saturdays?": "The library is open until one in the afternoon on Saturdays.",
     "who may swim alone?": "Children below the age of ten swim together with an adult.",
@@ -334,8 +334,6 @@ PASSAGES = {
     "what does a library card cost?": "A library card costs four euros a year.",
     "what is sold at the market?": "On Saturdays farmers sell fruit and cheese in front of the town hall.",
 }
-ASKED = (0, 3)
-CLEAR = 2.0  # the odds of the right passage beside those of each other: Qwen2.5-Coder-0.5B has 1.1, by chance
 ORDERS = ((1, 2, 4, 3, 0), (0, 3, 1, 2, 4), (4, 1, 3, 0, 2))
 # Whether each asks for a single fact.
 REWORDED = {
@@ -348,7 +346,6 @@ ENOUGH = 2  # of these, since what is written at a temperature is not always the
 # What is said of each ability: what it is, and how to use a model without it.
 SAYS = {
     "lists": ("to put the right passage first in a list", "--rerank-kind llm"),
-    "odds": ("to tell a right passage by yes and no", "--rerank-kind llm"),
     "rewordings": ("to reword a question and keep its names", "--hyde always"),
     "passages": ("to write statements to search with, no questions and no titles", "--hyde always"),
     "intents": ("to tell a question about a single fact", ""),
@@ -356,31 +353,24 @@ SAYS = {
 
 
 def probe(generator: Generator) -> Abilities:
-    """Ask a model at most 16 short tasks, in at most PROBE_SECONDS, and remember what it can do; LanguageModelError."""
+    """Ask a model at most 6 short tasks, in at most PROBE_SECONDS, and remember what it can do; LanguageModelError."""
     generator.look_up()  # a server that is away says nothing of its model
     end = time.monotonic() + PROBE_SECONDS
     reranker = LlmReranker(generator)
     inputs = [RerankInput("", passage) for passage in PASSAGES.values()]
-    questions = list(PASSAGES)
+    asked = next(iter(PASSAGES))
 
     def left() -> float:
         return max(0.1, end - time.monotonic())
 
-    def finds_in_list(order: tuple[int, ...], asked: int) -> bool:
+    def finds_first(order: tuple[int, ...]) -> bool:
         shown = [inputs[place] for place in order]
-        scores = reranker.order(questions[asked], shown, shown, left()).scores
-        return order[scores.index(max(scores))] == asked
+        scores = reranker.order(asked, shown, shown, left()).scores
+        return order[scores.index(max(scores))] == 0
 
-    def finds_by_odds(asked: int) -> bool:
-        scores = [*reranker.judge(questions[asked], inputs, left())]
-        right = scores.pop(asked)
-        return all(right * (1 - other) > CLEAR * other * (1 - right) for other in scores) and right > 0
-
-    lists = odds = False
+    lists = False
     with suppress(WrongAnswerError, LanguageModelTimeoutError):  # else nothing can be said of the model
-        lists = all(finds_in_list(order, ASKED[0]) for order in ORDERS)
-    with suppress(LanguageModelError):
-        odds = not lists and all(map(finds_by_odds, ASKED))  # of a model that orders lists, none are asked
+        lists = all(finds_first(order) for order in ORDERS)
     reworded = stated = understood = 0
     for at, (question, is_fact) in enumerate(REWORDED.items()):
         if max(reworded, stated) + len(REWORDED) - at < ENOUGH and understood < at:
@@ -394,7 +384,7 @@ def probe(generator: Generator) -> Abilities:
             stated += bool(usable.passages)
             understood += (written.intent == FACTUAL_INTENT) == is_fact
     # A server that went away meanwhile is an error here.
-    abilities = Abilities(lists, odds, reworded >= ENOUGH, stated >= ENOUGH, understood == len(REWORDED))
+    abilities = Abilities(lists, reworded >= ENOUGH, stated >= ENOUGH, understood == len(REWORDED))
     generator.remember(abilities)
     return abilities
 
@@ -424,7 +414,7 @@ def describe_stages(profile: Profile) -> str:
         if profile.hyde != "never":
             stages["expansion"] = has_time and bool(texts.rewordings or texts.passages)
         if kind in {"auto", "llm"}:
-            stages["reranking"] = has_time and (kind == "llm" or abilities.lists or abilities.odds)
+            stages["reranking"] = has_time and (kind == "llm" or abilities.lists)
         seconds = sum(stages.values()) * generator.stage_s
         says = [f"{name} is left out" for name, is_on in stages.items() if not is_on]
         return "; ".join([f"{generator.name}: about {seconds:.0f} s more for a question", *says])

@@ -6,7 +6,7 @@ docs/internals/language-models.md says what it promises.
 import logging
 import math
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -225,21 +225,6 @@ class Generator:
                 return WrongAnswerError(f"{self.name} wrote until it was stopped, perhaps the same again and again")
         why = whole.reason or "no reason"
         return LanguageModelError(f"{self.name} at {self.server.url} ended its answer in the middle ({why})")
-
-    def judge(self, instructions: str, materials: Sequence[str], seconds: float = math.inf) -> list[float]:
-        """Return how likely the model says yes beside no to each material, 0 to 1, by the odds of its first word.
-
-        LanguageModelError, also where its server gives no odds, or neither is among them.
-        """
-        server = self.server
-        limits = server.limits(self._limit(seconds))
-        progress.info("asking %s about %d passages", self.name, len(materials))
-        # One after another: a server then reads once what all of them begin with.
-        judged = server.attempt(
-            lambda: [server.judge(instructions, material, limits) for material in materials], pauses=()
-        )
-        self._loaded_until = time.monotonic() + KEEP_ALIVE_S
-        return judged
 
     def _limit(self, seconds: float) -> float:
         """Return how long is waited for an answer: longer where a model may have to be loaded, never over `seconds`."""

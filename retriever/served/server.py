@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from math import exp, isfinite
+from math import isfinite
 from typing import Any, ClassVar, TypeVar
 
 import numpy.typing as npt
@@ -50,7 +50,6 @@ KEEP_ALIVE_S = (
 )
 USUAL_WINDOW = 4096  # tokens, where nobody says: what LM Studio and older versions of Ollama load by default
 PAUSES_S = (0.3,)  # before the second try for which somebody waits
-ODDS = 10  # words that a server is asked for, with how likely they are
 # For the thoughts of a model that cannot be told not to think; the least level takes some hundred.
 THOUGHT_TOKENS = 1024
 # Of faults, by the section of the settings; the language model has a kind for each.
@@ -95,22 +94,6 @@ class StreamEvent(BaseModel):
             return None
         second = 1e9 if self.done else 1e3
         return Measured(self.read or 0, (self.read_time or 0) / second, self.written, (self.written_time or 0) / second)
-
-
-def share_of_yes(odds: Sequence[Mapping[str, Any]]) -> float:
-    """Return p(yes) / (p(yes) + p(no)) by the likeliest first words and the logarithms of how likely they are.
-
-    >>> round(share_of_yes([{"token": "Yes", "logprob": -0.2}, {"token": " no", "logprob": -2.0}]), 2)
-    0.86
-    """
-    sums = {"yes": 0.0, "no": 0.0}
-    for item in odds:
-        word = item["token"].strip(" \n\"'.*\u2581\u0120").lower()
-        if word in sums:
-            sums[word] += exp(min(item["logprob"], 0.0))
-    if not any(sums.values()):
-        raise StrangeAnswerError("neither is among its first words")
-    return sums["yes"] / sum(sums.values())
 
 
 # Of llama.cpp, for a model that has none of its own.
@@ -201,13 +184,6 @@ class ModelServer:
         if not all(map(isfinite, scores)):
             raise StrangeAnswerError("a score is no number")
         return scores
-
-    def judge(self, instructions: str, material: str, limits: Limits) -> float:
-        """Return how likely the model begins with yes beside no, 0 to 1; StrangeAnswerError where nothing says so."""
-        odds = {"max_tokens": 1, "logprobs": True, "top_logprobs": ODDS}
-        body = self._chat(instructions, material, **odds, **UNTHINKING)
-        with self.ask(f"{self.url}/chat/completions", limits, body) as content:
-            return share_of_yes(content["choices"][0]["logprobs"]["content"][0]["top_logprobs"])
 
     def look_up(self) -> ModelInfo:
         """Return what the server says of the model; without a name, of the only model that it has."""
@@ -374,13 +350,6 @@ class OllamaServer(ModelServer):
         with self.ask(f"{self.url}/api/embed", limits, body) as content:
             vectors: npt.ArrayLike = content["embeddings"]
             return vectors
-
-    def judge(self, instructions: str, material: str, limits: Limits) -> float:
-        """Do as `ModelServer.judge`; Ollama gives odds since 0.12.11."""
-        body = self._request(instructions, material, num_predict=1)
-        body |= {"stream": False, "think": False, "logprobs": True, "top_logprobs": ODDS}
-        with self.ask(f"{self.url}/api/chat", limits, body) as content:
-            return share_of_yes(content["logprobs"][0]["top_logprobs"])
 
     def look_up(self) -> ModelInfo:
         """Return what Ollama says of the model."""

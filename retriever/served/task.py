@@ -181,7 +181,6 @@ class Abilities:
     """The abilities that a model was seen to have; a stage without its own is left out unless it is asked for."""
 
     lists: bool = True  # puts the passage that answers first, wherever it stands in a list
-    odds: bool = True  # says yes to the passage that answers rather than to others
     rewordings: bool = True  # other words for a question, with its names
     passages: bool = True  # statements, no questions and no titles
     intents: bool = True  # tells a question about a single fact from others
@@ -215,6 +214,6 @@ class ModelRecords(Generic[Record]):
                 log.info("%s: %s", path, error)
 
 
-PROBE_VERSION = 2  # of `upkeep.probe`: after a change of it, models are looked at again
+PROBE_VERSION = 3  # of `upkeep.probe`: after a change of it, models are looked at again
 SPEEDS = ModelRecords("model_speeds.json", Speed)  # by server and name
 ABILITIES = ModelRecords("model_abilities.json", Abilities)  # by server, name and weights

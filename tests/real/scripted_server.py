@@ -12,7 +12,6 @@ the model writes as JSON; or a `Fault`, which does with the connection what it l
 """
 
 import json
-import math
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -37,9 +36,7 @@ class Asked:
 
     @property
     def kind(self) -> str:
-        """`write`, `judge`, `embed` or `rank`; empty for questions about the server and its models."""
-        if self.body.get("logprobs"):
-            return "judge"
+        """`write`, `embed` or `rank`; empty for questions about the server and its models."""
         ends = {"chat": "write", "completions": "write", "embed": "embed", "embeddings": "embed", "rerank": "rank"}
         return ends.get(self.path.rpartition("/")[2], "")
 
@@ -160,8 +157,6 @@ class ScriptedServer:
     answer: Answer  # to every request for text, once `once` is empty
     embed: Answer = embed_words  # to every request for vectors: their rows, or a `Fault`
     rank: Answer = rank_words  # to every request for an order: its JSON, or a `Fault`
-    judge: Answer = lambda asked: None
-    """To every request for odds: how likely `yes` is beside `no`; None: it says nothing of odds."""
     once: deque[Answer | Fault] = field(default_factory=deque)  # to the next requests of these kinds
     models: dict[str, Model] = field(
         default_factory=lambda: {"llama3.2:latest": Model(), "nomic-embed-text:latest": Model(("embedding",), 2048)}
@@ -275,8 +270,7 @@ class ModelHandler(LoopbackHandler):
         elif asked.kind == "write":
             self.write(asked, given if isinstance(given, str) else json.dumps(given))
         else:
-            shapes = {"embed": shape_vectors, "judge": shape_odds}
-            self.reply(200, shapes[asked.kind](asked, given) if asked.kind in shapes else given)
+            self.reply(200, shape_vectors(asked, given) if asked.kind == "embed" else given)
 
     def _choose(self, asked: Asked) -> object:
         """What the script says to a request, or a `Fault`."""
@@ -285,7 +279,7 @@ class ModelHandler(LoopbackHandler):
             return self._describe(asked)
         if asked.is_ollama and script.find(asked.model) is None:
             return status(404, {"error": f"model '{asked.model}' not found"})
-        usual = {"write": script.answer, "judge": script.judge, "embed": script.embed, "rank": script.rank}
+        usual = {"write": script.answer, "embed": script.embed, "rank": script.rank}
         given = script.once.popleft() if script.once else usual[asked.kind]
         return given if isinstance(given, Fault) else given(asked)
 
@@ -374,16 +368,6 @@ def shape_vectors(asked: Asked, rows: Any) -> object:  # noqa: ANN401 - whatever
     if asked.is_ollama:
         return {"embeddings": rows}
     return {"data": [{"index": place, "embedding": row} for place, row in enumerate(rows)][::-1]}
-
-
-def shape_odds(asked: Asked, likely: Any) -> object:  # noqa: ANN401 - as above
-    """An answer of one word, with how likely it was beside another."""
-    said: dict[str, Any] = {"message": {"role": "assistant", "content": "yes"}}
-    if likely is not None:
-        odds = [{"token": "Yes", "logprob": math.log(likely)}, {"token": "no", "logprob": math.log(1 - likely)}]
-        first = [{"token": "yes", "logprob": 0.0, "top_logprobs": odds}]
-        said["logprobs"] = first if asked.is_ollama else {"content": first}
-    return said if asked.is_ollama else {"choices": [said]}
 
 
 def tokens(text: str) -> int:

@@ -15,9 +15,9 @@ from pydantic import BaseModel, Field
 
 from retriever.embedding import open_encoder
 from retriever.errors import LanguageModelError
-from retriever.rerank import EndpointReranker, LlmReranker, RerankInput
+from retriever.rerank import EndpointReranker, RerankInput
 from retriever.served.generator import Generator
-from retriever.served.task import SPEEDS, Abilities, Speed, Task
+from retriever.served.task import Task
 from retriever.settings import EncoderSettings, LlmSettings, Profile, RerankSettings
 from retriever.upkeep import REWORDED, examine_language_model
 from scripts.llama_server import MissingServerError, running_server
@@ -79,16 +79,6 @@ def test_what_is_whole_of_a_list_without_end_is_kept(writer: str) -> None:
     generator = open_generator(writer)
     numbers = generator.write(Task("Count.", "How many?", Numbers, 100)).numbers
     assert 10 < len(numbers) < 100
-
-
-def test_a_small_model_judges_each_candidate_by_its_odds(writer: str) -> None:
-    generator = open_generator(writer)
-    SPEEDS.write(generator.identity, Speed(2000, 80))
-    generator.remember(Abilities(lists=False))
-    inputs = [RerankInput("Fusion", f"Rankings are fused by rank, way {number}.") for number in range(3)]
-    output = LlmReranker(generator).score("how are rankings fused?", inputs)
-    assert output.note == "3 candidates, each by itself"
-    assert len(output.scores) == 3
 
 
 @pytest.mark.parametrize("options", [(), ("-ub", "2048", "-b", "2048")], ids=["defaults", "a large batch"])

@@ -51,33 +51,19 @@ def writing(order: Callable[[Asked], object], expand: Callable[[Asked], object])
     return lambda asked: order(asked) if "best_first" in asked.properties else expand(asked)
 
 
-def judge_well(asked: Asked) -> float:
-    passage = asked.shown("titles")[0]["passage"]
-    return 0.9 if passage == PASSAGES[asked.shown("question")[0]["question"]] else 0.2
-
-
-MODELS: dict[str, tuple[Callable[[Asked], object], Callable[[Asked], object], Abilities]] = {
-    "perfect": (writing(order_well, expand_well), judge_well, Abilities(odds=False)),
-    "lists alone": (writing(order_well, repeat), lambda asked: 0.3, Abilities(True, False, False, False, False)),
-    "odds alone": (writing(give_back, repeat), judge_well, Abilities(False, True, False, False, False)),
-    "odds by chance": (
-        writing(give_back, repeat),
-        lambda asked: 0.25 if judge_well(asked) > 0.5 else 0.22,
-        Abilities(False, False, False, False, False),
-    ),
-    "texts alone": (writing(give_back, expand_well), lambda asked: 0.3, Abilities(False, False)),
-    "nothing": (lambda asked: "no", lambda asked: None, Abilities(False, False, False, False, False)),
+MODELS: dict[str, tuple[Callable[[Asked], object], Abilities]] = {
+    "perfect": (writing(order_well, expand_well), Abilities()),
+    "lists alone": (writing(order_well, repeat), Abilities(rewordings=False, passages=False, intents=False)),
+    "texts alone": (writing(give_back, expand_well), Abilities(lists=False)),
+    "nothing": (lambda asked: "no", Abilities(lists=False, rewordings=False, passages=False, intents=False)),
 }
 
 
-@pytest.mark.parametrize(("answer", "judge", "abilities"), MODELS.values(), ids=MODELS)
+@pytest.mark.parametrize(("answer", "abilities"), MODELS.values(), ids=MODELS)
 def test_a_model_is_seen_to_do_what_it_can(
-    ollama: ScriptedServer,
-    answer: Callable[[Asked], object],
-    judge: Callable[[Asked], object],
-    abilities: Abilities,
+    ollama: ScriptedServer, answer: Callable[[Asked], object], abilities: Abilities
 ) -> None:
-    ollama.answer, ollama.judge = answer, judge
+    ollama.answer = answer
     SPEEDS.write(f"{ollama.url} llama3.2", Speed(60, 12))
     generator = ollama.open()
     assert probe(generator) == abilities
@@ -115,7 +101,7 @@ def test_a_served_index_tries_the_model_in_the_background(ships: Shelf, ollama: 
         end = time.monotonic() + 20
         while generator.abilities is None and time.monotonic() < end:
             time.sleep(0.05)
-    assert generator.abilities == Abilities(False, False, False, False, False)
+    assert generator.abilities == Abilities(lists=False, rewordings=False, passages=False, intents=False)
 
 
 def ask(ships: Shelf, ollama: ScriptedServer, **settings: Any) -> Answer:  # noqa: ANN401 - whatever the profile holds
@@ -126,7 +112,7 @@ def ask(ships: Shelf, ollama: ScriptedServer, **settings: Any) -> Answer:  # noq
 
 OFF: dict[str, tuple[Abilities, str]] = {
     "reranking": (
-        Abilities(lists=False, odds=False),
+        Abilities(lists=False),
         "llama3.2 was not seen to find a right passage: reranking is off for it; --rerank-kind llm forces it",
     ),
     "expansion": (
@@ -173,7 +159,7 @@ def test_doctor_says_what_the_model_can_do(ollama: ScriptedServer, cli: Cli) -> 
 def test_profiles_say_how_long_the_model_takes_and_what_is_left_out(
     ollama: ScriptedServer, cli: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    ollama.remember(Abilities(lists=False, odds=False))
+    ollama.remember(Abilities(lists=False))
     SPEEDS.write(f"{ollama.url} llama3.2", Speed(150, 20))
     monkeypatch.setenv("HYBRID_RETRIEVE_LLM_URL", ollama.url)
     shown = cli("profiles").out

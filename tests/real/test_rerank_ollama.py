@@ -1,6 +1,5 @@
 """Reranking by a language model behind a real HTTP server: it can reorder, and nothing that goes wrong costs a hit."""
 
-import json
 from collections.abc import Callable
 from typing import Any
 
@@ -9,7 +8,7 @@ import pytest
 from retriever.rerank import LlmReranker, RerankInput
 from retriever.served.task import SPEEDS, Abilities, Speed
 from retriever.types import Answer
-from tests.real.scripted_server import Asked, Model, ScriptedServer, status
+from tests.real.scripted_server import Asked, Model, ScriptedServer
 from tests.shelf import Shelf
 
 pytestmark = pytest.mark.shared_index
@@ -39,11 +38,12 @@ def ask(
     server: ScriptedServer,
     question: str = QUESTION,
     model: str = "llama3.2",
+    kind: str = "llm",
     **settings: Any,  # noqa: ANN401 - settings of any kind
 ) -> Answer:
     """No passages and rewordings: the reranking alone asks the model."""
     llm = {"url": server.url, "model": model}
-    return shelf.ask(question, use_llm=True, hyde="never", llm=llm, rerank={"kind": "llm"}, top_k=8, **settings)
+    return shelf.ask(question, use_llm=True, hyde="never", llm=llm, rerank={"kind": kind}, top_k=8, **settings)
 
 
 def test_the_models_order_is_the_order_of_the_hits(shelf: Shelf, ollama: ScriptedServer) -> None:
@@ -92,49 +92,16 @@ def small(served: ScriptedServer) -> ScriptedServer:
     return served
 
 
-def likely(asked: Asked) -> float:
-    return 0.9 if "Bread" in asked.material else 0.1
-
-
-def test_a_small_model_judges_each_candidate_by_the_odds_of_yes(shelf: Shelf, small: ScriptedServer) -> None:
-    small.judge = likely
-    answer = ask(shelf, small, model=SMALL)
-    assert answer.degraded == ()
-    before = [hit.title for hit in shelf.ask(QUESTION, top_k=8).hits]
-    after = [hit.title for hit in answer.hits]
-    assert after.index("Bread") < before.index("Bread")
-    (stage,) = [stage for stage in answer.trace.stages if stage.name == "rerank"]
-    assert stage.note == "8 candidates, each by itself"
-    assert len(small.of_kind("judge")) == 8
+def test_of_a_small_model_no_list_is_asked_for(shelf: Shelf, small: ScriptedServer) -> None:
+    answer = ask(shelf, small, model=SMALL, kind="auto")
+    assert f"{SMALL} was not seen to find a right passage" in answer.notes[0]
     assert small.asked == []
 
 
-def test_a_small_model_judges_the_first_ten(small: ScriptedServer) -> None:
-    small.judge = likely
+def test_a_small_model_that_is_forced_orders_the_first_ten(small: ScriptedServer) -> None:
+    small.answer = lambda asked: {"best_first": [10]}
     inputs = [RerankInput("Kitchen", f"Bread, loaf {number}.") for number in range(12)]
     output = LlmReranker(small.open(model=SMALL)).score(QUESTION, inputs)
-    assert output.note == "the first 10 candidates, each by itself"
+    assert output.note == "the first 10 candidates, 1 call"
+    assert output.scores.index(max(output.scores)) == 9
     assert len(output.scores) == 12
-
-
-def test_a_judge_reads_the_passage_then_the_question_then_the_task(shelf: Shelf, small: ScriptedServer) -> None:
-    small.judge = likely
-    ask(shelf, small, model=SMALL)
-    first, passage, question, last, task = small.of_kind("judge")[0].material.split("\n")
-    assert last == first.replace("<", "</"), "the task alone stands outside the data"
-    assert list(json.loads(passage)) == ["titles", "passage"]
-    assert json.loads(question) == {"question": QUESTION}
-    assert task.endswith("Write yes or no.")
-
-
-@pytest.mark.parametrize("silent", [None, status(400, {"error": "logprobs is not supported"})])
-def test_a_server_without_odds_costs_no_hit(shelf: Shelf, small: ScriptedServer, silent: object) -> None:
-    small.judge = lambda asked: silent
-    (line,) = map(str, ask(shelf, small, model=SMALL).degraded)
-    assert line.startswith("rerank: ")
-
-
-def test_flat_odds_leave_the_order(shelf: Shelf, small: ScriptedServer) -> None:
-    small.judge = lambda asked: 0.3
-    reranked, plain = ask(shelf, small, model=SMALL), shelf.ask(QUESTION, top_k=8)
-    assert [hit.node_id for hit in reranked.hits] == [hit.node_id for hit in plain.hits]
