@@ -8,11 +8,9 @@ import os
 import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from queue import SimpleQueue
 from typing import Any
 
 from markupsafe import Markup
@@ -21,7 +19,7 @@ from rich import filesize
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, JSONResponse, Response, StreamingResponse
+from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
@@ -144,16 +142,20 @@ class Pages:
             known = self._outline = view.state, read_outline(view)
         return known[1]
 
-    def ask(self, request: Request) -> Response:
-        """Return the page of a question, with the lines that answer it; or the page without a question."""
+    def ask(self, request: Request, *, quoted: bool = True) -> Response:
+        """Return the page of a question, with the lines that answer it; or the page without a question.
+
+        Without `quoted` a language model writes the answer, and the page comes when that is checked.
+        """
         visit = read_query(request, Visit)
         if not visit.question.strip():
             return HTMLResponse(self._home(visit))
         begun = time.perf_counter()
         retriever = self._open(visit.profile)
-        short = retriever.answer(visit.request, quoted=True)
-        shown = self._show_answer(retriever, short, visit, begun)
-        return HTMLResponse(self._render("answer.html", visit, **shown))
+        short = retriever.answer(visit.request, quoted=quoted)
+        shown = self._show_answer(retriever, short, visit)
+        spent = milliseconds_since(begun)
+        return HTMLResponse(self._render("answer.html", visit, quoted=quoted, milliseconds=spent, **shown))
 
     def list_typed(self, request: Request) -> Response:
         """Return the list of what is found for a question that may not be whole yet; the rest of the page stays."""
@@ -162,37 +164,10 @@ class Pages:
         marked = partial(highlight, words=frozenset(answer.matched_words))
         return HTMLResponse(self._render("typed.html", visit, answer=answer, highlight=marked))
 
-    def answer(self, request: Request) -> Response:
-        """Return the page of a question whose last part, what a language model writes, comes when that is checked."""
-        visit = read_query(request, Visit)
-        begun = time.perf_counter()
-        retriever = self._open(visit.profile)
-        # The search and the model run beside the page, which begins as soon as the documents can be quoted.
-        found: SimpleQueue[ShortAnswer | None] = SimpleQueue()
-        worker = ThreadPoolExecutor(1)
-        written = worker.submit(retriever.answer, visit.request, on_quoted=found.put)
-        written.add_done_callback(lambda _: found.put(None))
-        worker.shutdown(wait=False)
-        quoted = found.get() or written.result()  # raises what prevented it
-        shown = self._show_answer(retriever, quoted, visit, begun, has_all=True)
-        # It is sent in pieces, which proxies pass on as they come.
-        page = self._templates.get_template("answer.html").generate(self._context(visit, written=written, **shown))
-        return StreamingResponse(page, media_type="text/html", headers={"X-Accel-Buffering": "no"})
-
-    def _show_answer(
-        self,
-        retriever: Retriever,
-        short: ShortAnswer,
-        visit: Visit,
-        begun: float,
-        *,
-        has_all: bool = False,
-    ) -> dict[str, Any]:
-        """Return what the page of an answer shows: the lines that are quoted, and of each other hit its passage.
-
-        With `has_all` of each hit, as the quoted lines may go.
-        """
-        answer, sentences = short.answer, short.sentences
+    def _show_answer(self, retriever: Retriever, short: ShortAnswer, visit: Visit) -> dict[str, Any]:
+        """Return what the page of an answer shows: the lines that are quoted, and of each other hit its passage."""
+        answer = short.answer
+        sentences = () if short.writer else short.sentences
         hits = {hit.node_id: hit for hit in answer.hits}
         words = frozenset(answer.matched_words)
         access = retriever.access  # is read anew whenever it is asked for
@@ -206,13 +181,13 @@ class Pages:
                 else Markup("<br>").join(highlight(row, words) for row in one.text.split("\n"))
                 for place, one in enumerate(sentences)
             ]
-            quoted = set() if has_all else {one.node_id for one in sentences}
+            quoted = {one.node_id for one in sentences}
             others = (hit for hit in answer.hits if hit.node_id not in quoted)
             excerpts = {hit.node_id: excerpt(hit, hit.passage, f"{hit.rank}-") for hit in others}
             tree = draw_tree(self._read_outline(view), {hit.node_id: hit.rank for hit in answer.hits})
         return {
             "answer": answer,
-            "milliseconds": milliseconds_since(begun),
+            "short": short,
             "quotes": list(zip(sentences, quotes, strict=True)),
             "excerpts": excerpts,
             "can_write": retriever.profile.answer.kind != "extractive",
@@ -302,11 +277,9 @@ class Pages:
         return self._render("failure.html", visit, title="Error", message=message, status=status, near=near)
 
     def _render(self, template: str, visit: Visit, **values: Any) -> str:  # noqa: ANN401 - the template's own
-        return self._templates.get_template(template).render(self._context(visit, **values))
-
-    def _context(self, visit: Visit, **values: Any) -> dict[str, Any]:  # noqa: ANN401 - as above
         choices = self._outline[1].choices if self._outline else Choices()
-        return {"visit": visit, "choices": choices, "title": "", "tree": [], **values}
+        shown = {"visit": visit, "choices": choices, "title": "", "tree": [], **values}
+        return self._templates.get_template(template).render(shown)
 
 
 def explain_error(error: Exception) -> tuple[str, int]:
@@ -427,7 +400,7 @@ def make_web_app(library: ServedIndex) -> Starlette:
     routes = [
         Route("/", pages.ask),
         Route("/typed", pages.list_typed),
-        Route("/answer", pages.answer),
+        Route("/answer", partial(pages.ask, quoted=False)),
         Route("/read", pages.read),
         Route("/picture", pages.picture),
         Route("/api/{name}", answer_call),

@@ -1,6 +1,5 @@
 """The JSON API and the headers of the web page, served by the program itself."""
 
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -101,25 +100,20 @@ def test_a_section_that_went_after_the_search_is_quoted(tmp_path: Path, monkeypa
         assert "A <mark>stamp</mark>." in faces.web.get("/", params={"question": "a stamp"}).text
 
 
-def test_the_models_sentences_come_behind_the_quoted_ones(index: Path, ollama: ScriptedServer) -> None:
+def test_the_models_sentences_come_in_place_of_the_quoted_ones(index: Path, ollama: ScriptedServer) -> None:
     """Through the guard, each escaped, and only what holds; the sections follow."""
     quote = "A stamp pays for the journey"
     texts = ["A stamp pays for <a letter.", "The Moon pays for it <i.", "A letter has a stamp for the journey."]
 
     ollama.answer = lambda asked: asked.cite(quote, quote, *texts)
-    ollama.reads, ollama.writes, ollama.waits = 1e6, 60.0, True
+    given = {"question": "what pays for the journey of a letter?"}
     with served(index, "--web", "--llm-url", ollama.url) as server:
         server.wait_until_ready()
-        address, given = f"{server.url}/answer", {"question": "what pays for the journey of a letter?"}
-        with httpx.stream("GET", address, params=given, timeout=30) as response:
-            assert response.headers["content-security-policy"].startswith("default-src 'none'; ")
-            pieces = []
-            for piece in response.iter_text():
-                pieces.append((piece, time.monotonic()))
+        response = httpx.get(f"{server.url}/answer", params=given, timeout=30)
         values = httpx.get(f"{server.url}/api/answer", params=given, timeout=30).json()
-    page = "".join(piece for piece, _ in pieces)
-    quoted, checked = (next(at for piece, at in pieces if text in piece) for text in ("<blockquote", "&lt;a letter"))
-    assert checked - quoted > 1, "what is quoted stands while the model writes"
+    assert response.headers["content-security-policy"].startswith("default-src 'none'; ")
+    page = response.text
+    assert "<blockquote" not in page
     assert "A stamp pays for &lt;a letter." in page
     assert page.index("&lt;a letter") < page.index("The Moon pays for it &lt;i.") < page.index('<ol class="hits">')
     assert "<s>The Moon" in page

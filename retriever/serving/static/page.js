@@ -196,6 +196,13 @@ document.getElementById("ask").addEventListener("submit", (event) => {
 document.querySelector("#ask .more").addEventListener("change", () => {
   if (question.value.trim()) document.getElementById("ask").requestSubmit();
 });
+addEventListener("click", (event) => {
+  const link = event.target.closest?.("a[href^='/answer']");
+  if (!link || event.ctrlKey || event.metaKey || event.shiftKey) return;
+  event.preventDefault();
+  say("The language model writes");
+  show(link.getAttribute("href"), true);
+});
 addEventListener("popstate", () => {
   if (location.pathname + location.search !== shown) show(location.pathname + location.search, false); // else a fragment
 });
