@@ -18,6 +18,7 @@ of questions are
     two words     two of them
     number        a number alone, mostly one of the documents'
     made-up word  a sentence around a word that is no word and resembles none of the documents'
+    absent word   a word alone, of questions about other documents, that these do not have
 
 Each model says whether a right section is among the first five hits: by all that is known of a question, without what
 was read of lines, and without vectors. It is fitted to all groups, and for the shares "held out" to two of them, to be
@@ -210,6 +211,10 @@ def make_questions(retriever: Retriever) -> list[tuple[str, str]]:
             (term,) = tokenize(word) or ("",)
             if len(word) >= 5 and not view.lexical.search([term], 1) and not spellings.resembles(term):
                 made.append(("made-up word", FRAMES[len(made) % len(FRAMES)].format(word)))
+        asked = " ".join(row["question"] for row in read_rows(COLLECTIONS.parent, "lines"))
+        words = sorted({word for word in re.findall(r"[a-z]{5,}", asked) if tokenize(word)})
+        absent = [word for word in words if not view.lexical.search(tokenize(word), 1)]
+        made += [("absent word", word) for word in draw.sample(absent, min(60, len(absent)))]
     return made
 
 
