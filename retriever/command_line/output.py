@@ -10,12 +10,12 @@ import io
 import json
 import logging
 import os
+import shutil
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from dataclasses import KW_ONLY, dataclass, field
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -39,16 +39,14 @@ from retriever.display import (
 from retriever.trace import Spent
 
 if TYPE_CHECKING:
-    from rich.progress import Progress as Display
-    from rich.progress import TaskID
-
     from retriever.answering.context import AnswerInContext
     from retriever.command_line.render import Page
     from retriever.types import Answer, Progress, ShortAnswer
 
 
 MAX_NAMED = 20  # skipped files that are named one by one; `status` names them all
-FIRST_NOTE_S = 10.0  # of a stage, where there are no bars: agents give a silent command up after a minute or two
+FIRST_NOTE_S = 10.0  # of a stage, in a pipe: agents give a silent command up after a minute or two
+REDRAW_S = 0.1  # on a terminal
 
 log = logging.getLogger(__name__)
 
@@ -113,14 +111,15 @@ class Console:
 
     @contextmanager
     def show_progress(self) -> "Iterator[Progress | None]":
-        """Yield what a long operation reports to: bars on a terminal, which disappear afterwards, else lines."""
+        """Yield what a long operation reports to."""
         if self.quiet:
             yield None
-        elif not sys.stderr.isatty():
-            yield LoggedStages(self)
-        else:
-            with closing(Bars()) as bars:
-                yield bars
+            return
+        line = ProgressLine(self)
+        try:
+            yield line
+        finally:
+            line.clear()
 
 
 class _SanitizingFormatter(logging.Formatter):
@@ -128,64 +127,51 @@ class _SanitizingFormatter(logging.Formatter):
         return sanitize(super().format(record))
 
 
-class LoggedStages:
-    """A log line for each stage, and for a long one how far it is: the reader of a pipe may be waiting, too."""
+class ProgressLine:
+    """A line on how far a stage is: written over itself on a terminal, and elsewhere now and then a new one.
+
+    One stage runs at a time. The reader of a pipe may be waiting, too.
+    """
 
     def __init__(self, console: Console) -> None:
         self._console = console
+        self._is_terminal = sys.stderr.isatty()
 
     def start(self, stage: str, total: int, unit: str) -> None:
         self._begun, self._total, self._unit = time.perf_counter(), total, unit
-        self._next_note = FIRST_NOTE_S  # seconds after the stage began
+        self._next_s = 0.0 if self._is_terminal else FIRST_NOTE_S  # after the stage began
+        self.advance(stage, 0)
 
     def advance(self, stage: str, done: int) -> None:
         seconds = time.perf_counter() - self._begun
-        if done and seconds >= self._next_note:
+        if seconds < self._next_s:
+            return
+        line = f"{STAGES.get(stage, stage)}: {done:,} of {self._total:,} {self._unit}"
+        if done:
             left = format_duration(seconds * (self._total - done) / done) or "less than a minute"
-            self._console.note(f"{STAGES.get(stage, stage)}: {done:,} of {self._total:,} {self._unit}, {left} left")
-            self._next_note = 2 * seconds  # a long night takes only a few lines
+            line += f", {left} left"
+        if self._is_terminal:
+            self._overwrite(line)
+            self._next_s = seconds + REDRAW_S
+        else:
+            self._console.note(line)
+            self._next_s = 2 * seconds  # a long night takes only a few lines
 
     def finish(self, stage: str) -> None:
+        self.clear()
         seconds = time.perf_counter() - self._begun
         per_second = self._total / max(seconds, 1e-9)
         log.info("%s: %d %s in %.1f s (%.0f/s)", stage, self._total, self._unit, seconds, per_second)
 
+    def clear(self) -> None:
+        """Leave an empty line on a terminal."""
+        if self._is_terminal:
+            self._overwrite("")
 
-class Bars:
-    """A bar for each stage, with the time that is left, on standard error."""
-
-    def __init__(self) -> None:
-        self._tasks: dict[str, TaskID] = {}
-
-    @cached_property
-    def _display(self) -> "Display":
-        from rich import console, progress  # 60 ms, for bars that most runs do not draw
-
-        return progress.Progress(
-            progress.TextColumn("{task.description}", markup=False),
-            progress.BarColumn(),
-            progress.MofNCompleteColumn(),
-            progress.TextColumn("{task.fields[unit]}", markup=False),
-            progress.TimeRemainingColumn(compact=True),
-            console=console.Console(stderr=True),
-            transient=True,
-        )
-
-    def start(self, stage: str, total: int, unit: str) -> None:
-        self._display.start()
-        self._tasks[stage] = self._display.add_task(STAGES.get(stage, stage), total=total, unit=unit)
-
-    def advance(self, stage: str, done: int) -> None:
-        self._display.update(self._tasks[stage], completed=done)
-
-    def finish(self, stage: str) -> None:
-        self._display.remove_task(self._tasks.pop(stage))
-        if not self._tasks:
-            self._display.stop()
-
-    def close(self) -> None:
-        if self._tasks:
-            self._display.stop()
+    def _overwrite(self, line: str) -> None:
+        columns = shutil.get_terminal_size().columns - 1  # in the last one, some terminals begin a new line
+        sys.stderr.write(f"\r{sanitize_line(line)[:columns]:<{columns}}\r")
+        sys.stderr.flush()
 
 
 # The formats.

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from retriever.command_line.output import format_json
+from retriever.command_line.output import Console, ProgressLine, format_json
 from retriever.command_line.render import Page, show_answer
 from retriever.display import EDITOR_TEMPLATES, EDITOR_VARIABLE, make_editor_link, sanitize, sanitize_line
 from retriever.errors import UsageError
@@ -230,3 +230,13 @@ def test_a_dropped_sentence_is_named_and_no_sentence_steers_a_terminal(
     said = cli("answer", "how to send an email?", "--json").json["answer"]
     assert said["sentences"][0]["text"] == sentence, "exact, for programs"
     assert said["dropped"] == [{"text": "It\x1b lies.", "reason": "it says other things"}]
+
+
+def test_progress_is_a_line_written_over_itself_and_then_empty(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    monkeypatch.setenv("COLUMNS", "30")
+    line = ProgressLine(Console())
+    line.start("words", 3400, "files and more")
+    line.finish("words")
+    assert terminal.getvalue() == f"\rindexing words: 0 of 3,400 fi\r\r{'':29}\r"
