@@ -102,10 +102,10 @@ def follow(console: Console, updates: Iterator[IndexReport | RetrieverError], ou
 def indexes(console: Console, output: Output, drop: tuple[str, ...], *, yes: bool) -> ExitCode:
     """List all your indexes: what each holds, how large and how old it is, and whether its folders are still there.
 
-    NAME, in the first column, is what --index takes.
+    --index takes NAME, which is in the first column, or its part before the digits while only one index has it.
     """
     if drop:
-        # Before anything is deleted: that may shorten another's name.
+        # Before anything is deleted, which may leave one index of a name.
         places = dict.fromkeys(resolve_name(name, is_asked=True) for name in drop)
         if not yes:
             named = ", ".join(map(str, places))

@@ -13,9 +13,8 @@ import logging
 import os
 import shlex
 import sqlite3
-from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -54,7 +53,7 @@ class ListedIndex:
     """An index of this user: in the data folder, or elsewhere with folders that this user named for it."""
 
     name: str
-    """For people, and for --index; no two have the same."""
+    """For people, and for --index: its folder's name in the data folder, else its path."""
     path: str
     """The index's folder."""
     folders: tuple[str, ...]
@@ -62,6 +61,12 @@ class ListedIndex:
     documents: int = 0
     trouble: str = ""
     """Why it cannot be read; empty when it can."""
+
+    @property
+    def names(self) -> tuple[str, str]:
+        """Its folder's name, `docs-cf3c1456`, and the first indexed folder's, which others may have."""
+        name = Path(self.path).name
+        return name, name.rpartition("-")[0]
 
     @property
     def missing(self) -> tuple[str, ...]:
@@ -161,15 +166,14 @@ def resolve_name(named: str | Path | Store, *, is_asked: bool) -> Store:
     if store.exists() or text.startswith((".", "/", "~")):
         return store
     known = list_indexes()
-    meant = [index for index in known if text in {index.name, Path(index.path).name}]
-    similar = meant or [index for index in known if Path(index.name).name == text]
-    if len(similar) > 1:
-        names = ", ".join(index.name for index in similar)
-        raise UsageError(f"{text} may be any of the indexes {names}; name one of them")
-    if similar:
-        return similar[0].store
+    meant = [index for index in known if text in index.names]
+    if len(meant) > 1:
+        raise UsageError(f"{text} may be any of the indexes {', '.join(index.where for index in meant)}")
+    if meant:
+        return meant[0].store
     if is_asked and known and "/" not in text and not store.folder.exists():  # a name, with a typo perhaps
-        raise NoIndexError(f"there is no index {text}{suggest_among([index.name for index in known], text)}")
+        also = [index.names[1] for index in known]
+        raise NoIndexError(f"there is no index {text}{suggest_among([index.name for index in known], text, also)}")
     return store
 
 
@@ -286,29 +290,19 @@ def name_index(docs: Sequence[Path]) -> str:
 
 
 def list_indexes() -> tuple[ListedIndex, ...]:
-    """Return all indexes of this user, by name: those in the data folder, and those elsewhere with named folders."""
+    """Return all indexes of this user, by their folders: those in the data folder, and those elsewhere with named folders."""
     named, found = list_named(), []
-    for store in sorted({*_list_own(), *named}, key=str):
+    for store in {*_list_own(), *named}:
+        name = store.folder.name if is_own(store) else str(store)
         try:
             if not store.exists():
                 continue
             with store.read() as connection:
                 folders = tuple(folder.path for folder in reading.folders(connection))
-                found.append(ListedIndex("", str(store), folders, reading.counts(connection).documents))
+                found.append(ListedIndex(name, str(store), folders, reading.counts(connection).documents))
         except (RetrieverError, sqlite3.Error) as error:
-            found.append(ListedIndex("", str(store), named.get(store, ()), trouble=str(error)))
-
-    # By its folder's name, with the one above where that distinguishes it; one that was placed by its path.
-    def name(index: ListedIndex, length: int) -> str:
-        if not is_own(index.store):
-            return index.path
-        tails = ["/".join(Path(folder).parts[1:][-length:]) or "root" for folder in sorted(index.folders)]
-        return "+".join(tails) or Path(index.path).name
-
-    counts = Counter(own for index in found for own in {name(index, 1), name(index, 2)})
-    names = [next((name(item, length) for length in (1, 2) if counts[name(item, length)] == 1), "") for item in found]
-    listed = (replace(item, name=own or Path(item.path).name) for item, own in zip(found, names, strict=True))
-    return tuple(sorted(listed, key=lambda index: index.name))
+            found.append(ListedIndex(name, str(store), named.get(store, ()), trouble=str(error)))
+    return tuple(sorted(found, key=lambda index: (index.folders, index.name)))
 
 
 def drop_index(store: Store) -> Path:
