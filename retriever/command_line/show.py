@@ -16,9 +16,9 @@ from retriever.command_line import options
 from retriever.command_line.options import ExitCode, Opening
 from retriever.command_line.output import Console, Output, print_line, print_text
 from retriever.display import CITATION_STATES, dump_node, format_refresh_command, pluralize, shorten_citation
-from retriever.looking.browse import refuse_two_files
 from retriever.looking.indexes import find_holder
 from retriever.settings import Profile, list_settings, load_profile, profile_names, profile_summary
+from retriever.store.files import absolute
 
 if TYPE_CHECKING:
     from retriever.looking.status import Status
@@ -26,23 +26,20 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def open_at(reference: str, opening: Opening, console: Console) -> "Iterator[Retriever]":
-    """Yield the open retriever that a reference is of, where none is named: the one that covers the path.
+def open_at(reference: str, opening: Opening, console: Console) -> "Iterator[tuple[Retriever, str]]":
+    """Yield the open retriever, where none is named the one that covers the path of the reference, and the reference.
 
-    Raises:
-        UsageError: the reference is a path in the index, and in the current folder that of another document.
+    A path is the file that a shell would open, if that is in an indexed folder. A node id is written with `#`.
     """
     path = re.sub(r":\d+(-\d+)?$|#.*", "", reference)
     is_here = os.path.lexists(path)
-    if not (opening.docs or opening.index):
-        store = find_holder(path) if is_here else None
-        opening = replace(opening, index=str(store)) if store else opening
+    if is_here and not (opening.docs or opening.index) and (store := find_holder(path)):
+        opening = replace(opening, index=str(store))
     with opening.open(console) as retriever:
-        # A node id is written with `#`; a bare path may mean the file that a shell would open.
-        if is_here and "#" not in reference:
-            with retriever.view() as view:
-                refuse_two_files(view.connection, path)
-        yield retriever
+        place = absolute(path)
+        if is_here and "#" not in reference and any(map(place.is_relative_to, retriever.access.folders)):
+            reference = f"{place}{reference.removeprefix(path)}"
+        yield retriever, reference
 
 
 @options.command("tree --depth 2", "tree ranking.md", 'tree "ranking.md#how-sections-are-ranked"')
@@ -53,7 +50,7 @@ def open_at(reference: str, opening: Opening, console: Console) -> "Iterator[Ret
 @options.output
 def tree(console: Console, opening: Opening, output: Output, reference: str, depth: int | None) -> ExitCode:
     """Show the outline of all documents, of one folder or file (PATH), or below one section (NODE)."""
-    with open_at(reference, opening, console) as retriever:
+    with open_at(reference, opening, console) as (retriever, reference):
         if output.is_for_people:
             print_text(retriever.tree(reference, depth))
             return ExitCode.OK
@@ -94,7 +91,7 @@ def read(
     """
     if unlinked and not similar:
         raise click.UsageError("--unlinked goes with --similar")
-    with open_at(reference, opening, console) as retriever:
+    with open_at(reference, opening, console) as (retriever, reference):
         if similar:
             from retriever.command_line.render import show_similar  # rich
 

@@ -94,22 +94,6 @@ def find_in_documents(connection: Connection, reference: str) -> tuple[int, str]
     return key, find_document_holder(stored, lines[0]).id
 
 
-def refuse_two_files(connection: Connection, path: str) -> None:
-    """Raise UsageError where a path is one document of the index, and as the current folder sees it another."""
-    folders = reading.folders(connection)
-    ways = [(folder, path) for folder in folders], [*locate_path(folders, path)]
-    named, here = (
-        {
-            f"{folder.path}/{inside}"
-            for folder, inside in way
-            if reading.keys_of_nodes(connection, [folder.prefix + inside])
-        }
-        for way in ways
-    )
-    if here and named - here:
-        raise UsageError(f"{path!r} may be any of {', '.join(sorted(named | here))}; write the one in full")
-
-
 def check_lines(file: Node, last_line: int, lines: tuple[int, int]) -> Span:
     """Return the lines of a file that ends at `last_line`. Raises UsageError when it has no such lines."""
     first, last = lines

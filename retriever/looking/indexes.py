@@ -290,7 +290,7 @@ def name_index(docs: Sequence[Path]) -> str:
 
 
 def list_indexes() -> tuple[ListedIndex, ...]:
-    """Return all indexes of this user, by their folders: those in the data folder, and those elsewhere with named folders."""
+    """Return all indexes of this user, by folders: those in the data folder, and those elsewhere with named folders."""
     named, found = list_named(), []
     for store in {*_list_own(), *named}:
         name = store.folder.name if is_own(store) else str(store)

@@ -134,5 +134,3 @@ def test_it_waits_for_another_writer_and_goes_on(place: Path) -> None:
             assert watching.line().startswith("not indexed: another process is writing to the index ")
         write_pages(place / "docs", {"guide/b.md": "# B\n\nWritten later.\n"})
         assert watching.line().startswith("2 changed; ")
-        assert json.loads(watching.process.stdout.readline())["changed"] == 2
-        assert watching.end(signal.SIGTERM) == -signal.SIGTERM
