@@ -12,14 +12,13 @@ from wordfreq; common/LICENSE has the terms of that data.
 """
 
 import gzip
-from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cache
 from itertools import takewhile
-from math import inf
 from pathlib import Path
+from string import ascii_lowercase
 
 from retriever.embedding.encoder import is_english_word
 from retriever.lexical.languages import detect_question
@@ -48,10 +47,8 @@ class Spellings:
 
     def resembles(self, term: str) -> bool:
         """Return whether a term of a question may be a typo of one of the words, or another form of one."""
-        if not may_be_typo(term):
-            return False
-        is_form = any(map(term.startswith, self._find(term[:SHORTEST_STEM])))
-        return is_form or any(typo_cost(term, other) < inf for other in self._find_near(term))
+        forms = (term[:letters] for letters in range(SHORTEST_STEM, len(term)))
+        return may_be_typo(term) and bool(self._order((term, *forms, *list_meant(term))))
 
     def nearest(self, word: str) -> str:
         """Return the word of the documents that was probably meant by one they do not hold.
@@ -64,18 +61,12 @@ class Spellings:
         if not may_be_typo(word):
             return ""
         stem = stem_word(word, "english")
-        begins_alike = self._find(stem[:-1])
-        endings = (other for other in begins_alike if _count_alike(word, other) >= min(len(word), len(other)) - 1)
-        if stem in (stem_word(other, "english") for other in endings):
-            return ""
-        costs = {other: typo_cost(word, other) for other in self._find_near(word)}
-        least = min(costs.values(), default=inf)
-        return "" if least == inf else self._order(other for other in costs if costs[other] == least)[0]
-
-    def _find_near(self, word: str) -> list[str]:
-        """Return words among which are those that a typo makes this one of."""
-        half = (len(word) - 2) // 2  # letters that a typo leaves alone, at the beginning or the end
-        return self._find(word[:half], word[-half:], len(word))
+        for other in self._begin_with(stem[:-1]):
+            alike = min(len(word), len(other)) - 1
+            if word[:alike] == other[:alike] and stem_word(other, "english") == stem:
+                return ""
+        costs = list_meant(word)
+        return min(self._order(costs), key=costs.__getitem__, default="")
 
     def writes_small(self, word: str) -> bool:
         """Return whether a text has the word between blanks as it is here, in lower case: then it is no name."""
@@ -93,8 +84,9 @@ class Spellings:
             word: in lower case, without accents.
         """
         by_stem: dict[str, str] = {}
-        for other in self._order(other for other in self._find(word) if other != word):
-            by_stem.setdefault(stem_word(other, "english"), other)
+        for other in self._begin_with(word):
+            if other != word:
+                by_stem.setdefault(stem_word(other, "english"), other)
         return list(by_stem.values())
 
     def _order(self, words: Iterable[str]) -> list[str]:
@@ -102,29 +94,10 @@ class Spellings:
         query = f"SELECT word FROM words WHERE word {GIVEN} GROUP BY word ORDER BY sum(sections) DESC, word"
         return [word for (word,) in select(self._connection, query, words)]
 
-    @cached_property
-    def _words(self) -> list[str]:
-        return [word for (word,) in self._connection.execute("SELECT DISTINCT word FROM words ORDER BY word")]
-
-    @cached_property
-    def _mirrored(self) -> list[str]:
-        """The words from their last letter to their first, by which endings are looked up."""
-        return sorted(word[::-1] for word in self._words)
-
-    def _find(self, beginning: str, ending: str = "", letters: int = 0) -> list[str]:
-        """Return the words that begin so.
-
-        With `letters`, those that begin or end so, and have as many, give or take one; some of them twice.
-        """
-        words = _begin_with(beginning, self._words)
-        if letters:
-            words += [word[::-1] for word in _begin_with(ending[::-1], self._mirrored)]
-            words = [word for word in words if abs(len(word) - letters) <= 1]
-        return words
-
-
-def _begin_with(letters: str, ascending: list[str]) -> list[str]:
-    return ascending[bisect_left(ascending, letters) : bisect_left(ascending, f"{letters}\U0010ffff")]
+    def _begin_with(self, letters: str) -> list[str]:
+        """Return the words of the documents that begin so, those of most sections first."""
+        query = "SELECT word FROM words WHERE word >= ? AND word < ? GROUP BY word ORDER BY sum(sections) DESC, word"
+        return [word for (word,) in self._connection.execute(query, (letters, f"{letters}\U0010ffff"))]
 
 
 def may_be_typo(word: str) -> bool:
@@ -132,32 +105,24 @@ def may_be_typo(word: str) -> bool:
     return SHORTEST <= len(word) <= LONGEST and word.isascii() and word.isalpha()
 
 
-def typo_cost(wrote: str, meant: str) -> float:
-    """Return what the typo costs that makes `wrote` of `meant`; infinity where it is none, as in a wrong first letter.
+def list_meant(wrote: str) -> dict[str, float]:
+    """Return what may have been meant by a word that is one typo away, with what each of these typos weighs.
 
-    Hands seldom miss that, and many a word of another language has it in place of a word of the documents.
+    No first letter is wrong: hands seldom miss it, and many a word of another language has another one in place of that
+    of a word of the documents.
 
-    >>> typo_cost("pakage", "package"), typo_cost("dyas", "days"), typo_cost("wacation", "vacation")
-    (1.0, 0.7, inf)
+    >>> meant = list_meant("dayys")
+    >>> meant["days"], meant["dayyes"], meant["dyays"], "ways" in meant
+    (1.0, 1.0, 0.7, False)
     """
-    if meant[:1] not in wrote[:2]:
-        return inf
-    first = _count_alike(wrote, meant)
-    last = _count_alike(wrote[: first - len(wrote) - 1 : -1], meant[: first - len(meant) - 1 : -1])
-    rest, other = wrote[first : len(wrote) - last], meant[first : len(meant) - last]
-    edits = max(len(rest), len(other))
-    if edits == 2 and rest == other[::-1]:
-        return SWAPPED
-    return 1.0 if len(wrote) >= CHANGED_FROM and edits <= 1 and wrote[0] == meant[0] else inf
-
-
-def _count_alike(one: str, other: str) -> int:
-    count = 0
-    for left, right in zip(one, other, strict=False):
-        if left != right:
-            break
-        count += 1
-    return count
+    meant = {}
+    for place in range(1, len(wrote) + 1) if len(wrote) >= CHANGED_FROM else ():
+        for letter in ("", *ascii_lowercase):
+            meant[wrote[:place] + letter + wrote[place:]] = 1.0
+            meant[wrote[:place] + letter + wrote[place + 1 :]] = 1.0
+    for place in range(1, len(wrote)):
+        meant[wrote[: place - 1] + wrote[place] + wrote[place - 1] + wrote[place + 1 :]] = SWAPPED
+    return meant
 
 
 def write_words(connection: Connection, texts: Mapping[int, str]) -> None:

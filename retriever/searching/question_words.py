@@ -120,7 +120,7 @@ Word = tuple[str, ...]
 # One as it was typed, with them.
 TypedWord = tuple[str, Word]
 
-MOST_LOOKED_UP = 20  # unknown words of one question: to look for what one may be a typo of costs 0.1 ms
+MOST_LOOKED_UP = 20  # unknown words of one question: to look for what one may be a typo of costs 2 ms
 PART_LETTERS = 3  # of a part that speaks for its identifier: the `Xv7` and `38` of a random key are in many folders
 MOST_READ = 400  # units of a section: one with more is a table or a log
 
