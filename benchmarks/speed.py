@@ -39,7 +39,8 @@ from retriever.lexical.bm25 import Bm25
 from retriever.lexical.tokens import tokenize
 from retriever.settings import Profile
 from retriever.store.database import open_file
-from retriever.store.files import list_snapshots
+from retriever.store.files import list_chroma
+from retriever.store.reading import meta
 from retriever.types import Answer
 
 ROOT = Path(__file__).parents[1]
@@ -70,8 +71,9 @@ class Scene:
 
     @property
     def chroma(self) -> Path:
-        """The vectors of the only snapshot."""
-        return list_snapshots(self.index)[0] / "chroma"
+        """Its ChromaDB."""
+        (folder,) = list_chroma(self.index)
+        return folder
 
 
 @click.command()
@@ -266,10 +268,11 @@ class Parts:
     """What a search cannot do without, called one after the other."""
 
     def __init__(self, index: Path, scene: Scene) -> None:
-        (snapshot,) = list_snapshots(index)
-        copy = shutil.copytree(snapshot / "chroma", scene.place / "parts")  # one client for a folder and process
-        self._vectors = VectorIndex(copy, scene.encoder.fingerprint)
         self._connection = open_file(index)
+        (chroma,) = list_chroma(index)
+        copy = shutil.copytree(chroma, scene.place / "parts")  # one client for a folder and process
+        sizes = json.loads(meta(self._connection, "chroma") or "")
+        self._vectors = VectorIndex(copy, scene.encoder.fingerprint, *sizes)
         self._lexical = Bm25(self._connection)
         self._encoder = scene.encoder
 

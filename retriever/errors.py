@@ -16,7 +16,8 @@ RetrieverError                  what went wrong, and what to do about it; the co
 │   ├── IndexLockedError        another process is writing to it
 │   ├── IndexDamagedError       its truth (index.sqlite) cannot be read
 │   └── StorageError            the disk is full, read-only or failing
-├── SnapshotError               what is derived from the rows cannot be used: it is made anew
+├── SnapshotError               ChromaDB cannot be used: it is made anew from the rows
+│   └── ReadOnlyError           it is on a disk that cannot be written, and writes to what it opens
 ├── EncoderError                the embedding model cannot be loaded, reached or believed
 ├── LanguageModelError          the language model gave nothing that can be used
 │   ├── NoGeneratorError        its server is not running, or is not one that may be asked
@@ -193,7 +194,11 @@ class StorageError(IndexUnusableError):
 
 
 class SnapshotError(RetrieverError):
-    """What is derived from the rows (ChromaDB, words) cannot be used; all of it can be made anew."""
+    """ChromaDB cannot be used; it can be made anew from the rows."""
+
+
+class ReadOnlyError(SnapshotError):
+    """ChromaDB writes to what it opens, and cannot."""
 
 
 class EncoderError(RetrieverError):

@@ -13,8 +13,7 @@ from retriever.indexing.request import FolderAccess, IndexRequest
 from retriever.looking.browse import Excerpt, find_similar, load_tree_at, read_excerpt, read_nodes
 from retriever.looking.status import Status, Watch, describe_state, read_status
 from retriever.models import OpenModels
-from retriever.places import OpenIndex
-from retriever.places.view import View
+from retriever.places.view import OpenIndex, View
 from retriever.query import AskRequest
 from retriever.search import Found, search
 from retriever.searching.confidence import assess

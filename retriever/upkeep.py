@@ -17,6 +17,7 @@ from typing import Any, Literal
 from retriever.display import pluralize
 from retriever.embedding.encoder import BUNDLED_MODELS
 from retriever.embedding.onnx import ModelCard
+from retriever.embedding.vectors import VectorIndex
 from retriever.errors import (
     DocumentsError,
     EncoderError,
@@ -27,7 +28,9 @@ from retriever.errors import (
     LanguageModelTimeoutError,
     NoIndexError,
     OldIndexError,
+    ReadOnlyError,
     RetrieverError,
+    SnapshotError,
     WrongAnswerError,
     name_installer,
     suggest,
@@ -37,6 +40,7 @@ from retriever.indexing.request import WAIT_FOR_WRITER_S, explain_refusal, read_
 from retriever.indexing.update import update_index
 from retriever.looking.indexes import find_index, index_request
 from retriever.places import FolderStore, Store
+from retriever.places.words import build_words, examine_words
 from retriever.rerank import LlmReranker, RerankInput
 from retriever.served.generator import Generator
 from retriever.served.task import USUAL, Abilities
@@ -48,6 +52,7 @@ from retriever.store.database import (
     Connection,
     copy_into,
     make_schema,
+    transaction,
     translate_sqlite_errors,
 )
 from retriever.store.files import FILE_NAME, LOGS, is_folder, require_own, writer_lock, writing_to
@@ -198,11 +203,22 @@ def examine_derived(connection: Connection, index: Store, repair: str) -> Iterat
         cure = suggest("index FOLDER")
         yield Finding("snapshot", "problem", "the first indexing has not finished", cure)
         return
-    for name, error in index.derived().examine(connection):
-        if error:
-            yield Finding(name, "problem", str(error), repair)
-        else:
-            yield Finding(name, "well", "as in the database")
+    for name, says in compare_derived(connection, index):
+        yield Finding(name, "problem", says, repair) if says else Finding(name, "well", "as in the database")
+
+
+def compare_derived(connection: Connection, index: Store) -> Iterator[tuple[str, str]]:
+    """Compare what is derived from the rows with them; yield what it is, and why it cannot be used, if so."""
+    yield "words", examine_words(connection)
+    try:
+        graph = index.open_graph(connection, reading.read_state(connection))
+    except SnapshotError as error:
+        if not isinstance(error, ReadOnlyError):
+            yield "vectors in ChromaDB", str(error)
+    else:
+        if isinstance(graph, VectorIndex):  # beside the rows
+            graph.close()
+            yield "vectors in ChromaDB", ""
 
 
 # Repair: an index is made anew from its documents, and keeps what can be read of the old one.
@@ -233,14 +249,16 @@ def repair_index(store: Store, progress: Progress | None = None, encoder: Encode
         with store.read() as connection:
             stored = {folder.path for folder in reading.folders(connection)}
             is_finished = bool(reading.snapshot(connection))
-            found = store.derived().examine(connection)
-            is_broken = any(error for _, error in found)
+            is_broken = any(says for _, says in compare_derived(connection, store))
     except NoIndexError:  # a first indexing was killed before it made the tables
         return
     if is_finished:
         if is_broken:
-            store.renew_derived(WAIT_FOR_WRITER_S)
-            yield "the snapshot was made anew from the database; nothing was embedded"
+            with store.write(WAIT_FOR_WRITER_S) as connection:
+                with transaction(connection):
+                    build_words(connection)
+                store.finish(connection, NoProgress(), with_chroma=False)
+            yield "the words were made anew, and the next `index` writes ChromaDB; nothing was embedded"
         return
     named = read_named_folders(store)
     if not stored <= set(named) or not named:  # what this user has not named is not looked at

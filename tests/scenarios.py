@@ -54,9 +54,9 @@ def _changed(shelf: Shelf) -> None:
     (shelf.docs / "part-10.md").rename(shelf.docs / "moved.md")
 
 
-def _without_snapshot(shelf: Shelf) -> None:
+def _without_chroma(shelf: Shelf) -> None:
     shelf.update()
-    shutil.rmtree(shelf.snapshot)
+    shutil.rmtree(shelf.chroma)
 
 
 def _damaged(shelf: Shelf) -> None:
@@ -73,7 +73,7 @@ def _update(shelf: Shelf) -> object:
 SCENARIOS = (
     Scenario("first indexing", lambda _: None, _update),
     Scenario("re-indexing", _changed, _update),
-    Scenario("rebuilding", _without_snapshot, _update),
+    Scenario("rebuilding", _without_chroma, _update),
     Scenario(
         "forgetting", lambda shelf: shelf.update(), lambda shelf: forget(shelf.request(), ["garden", "part-2.md"])
     ),

@@ -194,9 +194,9 @@ class Shelf:
         return [path.relative_to(self.index).as_posix() for path in files if sought in path.read_bytes()]
 
     @property
-    def snapshot(self) -> Path:
-        """The only one."""
-        (folder,) = self.index.glob("snapshot-*")
+    def chroma(self) -> Path:
+        """The only folder of it."""
+        (folder,) = self.index.glob("chroma-*")
         return folder
 
 

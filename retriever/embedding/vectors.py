@@ -3,17 +3,17 @@
 An exact scan takes 3 ms a question at 20,000 vectors of 384 numbers, 30 ms at 200,000. A folder of ChromaDB is written
 by one writer, then only read:
 
-    chroma.sqlite3, UUID/    ChromaDB's own
-    manifest.json            ours, written last: how many vectors, and sizes of files
+    chroma.sqlite3    what is in it
+    UUID/             the files of vectors
 
 Neither the current folder nor the environment configures it, and it opens no folder that is not whole.
 """
 
-import json
 import math
 import os
 import sqlite3
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, chdir, closing, contextmanager
 from functools import cache
@@ -23,8 +23,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from pageindex.corpus import read_file
-from retriever.errors import RetrieverError, SnapshotError, StorageError
+from retriever.errors import ReadOnlyError, RetrieverError, SnapshotError, StorageError
 from retriever.store.files import writing_to
 from retriever.types import FloatMatrix, WholeMatrix
 
@@ -39,7 +38,19 @@ if TYPE_CHECKING:
 BLOCK = 512  # vectors that are made float32 at once, which fit into the cache of a core
 
 
-class ExactIndex:
+class VectorSearch(ABC):
+    """Vectors by keys, and those that are nearest to a question."""
+
+    @abstractmethod
+    def search(self, query: FloatMatrix, limit: int) -> list[int]:
+        """Return the keys of the vectors that are nearest to a query, (1, d), best first; `limit`, or all if fewer."""
+
+    def close(self) -> None:
+        """Release files and memory."""
+        return
+
+
+class ExactIndex(VectorSearch):
     """The exact cosine similarity to every vector; safe to share between threads."""
 
     def __init__(self, keys: Sequence[int], matrix: "FloatMatrix | WholeMatrix") -> None:
@@ -52,7 +63,7 @@ class ExactIndex:
         return len(self._keys)
 
     def search(self, query: FloatMatrix, limit: int) -> list[int]:
-        """Return the keys of the vectors that are nearest to a query, (1, d), best first; `limit`, or all if fewer."""
+        """Do as `VectorSearch.search`."""
         if not len(self):
             return []
         # Not as a product of matrices: OpenBLAS runs that on all cores, and its threads then wait in a loop for another
@@ -77,8 +88,6 @@ def _lengths(matrix: FloatMatrix) -> npt.NDArray[np.float32]:
 # In ChromaDB.
 
 DATABASE_NAME = "chroma.sqlite3"
-MANIFEST_NAME = "manifest.json"
-MAX_MANIFEST_BYTES = 1_000_000  # some 20 files, a name and a number each
 FULLEST_BATCH = 5_000  # vectors: ChromaDB takes 5,461 at once, and smaller batches take longer for each
 
 _CONFIGURATION: "CreateCollectionConfiguration" = {
@@ -155,19 +164,27 @@ def open_client(folder: Path) -> "Iterator[Client]":
             client.close()
 
 
-class VectorIndex:
+class VectorIndex(VectorSearch):
     """The open folder: read-only for the caller, safe to share between threads, not to be used after a fork."""
 
-    def __init__(self, folder: Path, fingerprint: str) -> None:
+    def __init__(self, folder: Path, fingerprint: str, count: int, size: int) -> None:
         """Open it and load the vectors: 20 ms at 5,000, 70 ms at 20,000, 260 ms at 100,000.
 
+        Args:
+            folder: as `write_vectors` made it.
+            fingerprint: of the encoder.
+            count: of the vectors.
+            size: of their files, as `write_vectors` returned it.
+
         Raises:
-            SnapshotError: it is damaged, read-only, or of another encoder.
+            SnapshotError: it is damaged, or of another encoder; ReadOnlyError.
         """
         self._folder = folder
-        self._count = read_manifest(folder)
+        self._count = count
+        if measure_vectors(folder) != size:  # ChromaDB would take a file that is cut for fewer vectors, or other ones
+            raise SnapshotError(f"{folder}: a file is missing or cut; index the documents again")
         if any(path.exists() and not os.access(path, os.W_OK) for path in (folder, folder / DATABASE_NAME)):
-            raise SnapshotError(f"{folder} is read-only, and ChromaDB writes to what it opens")
+            raise ReadOnlyError(f"{folder} is read-only, and ChromaDB writes to what it opens")
         with ExitStack() as stack, chroma_errors(folder):
             client = stack.enter_context(open_client(folder))
             self._collection = client.get_collection(fingerprint, embedding_function=None)
@@ -178,7 +195,7 @@ class VectorIndex:
         return self._count
 
     def search(self, query: FloatMatrix, limit: int) -> list[int]:
-        """Do as `ExactIndex.search`; at 100,000 vectors of real text it misses about one in a thousand.
+        """Do as `VectorSearch.search`; at 100,000 vectors of real text it misses about one in a thousand.
 
         Raises:
             SnapshotError: the vectors are damaged.
@@ -204,30 +221,16 @@ def check_count(collection: "Collection", wanted: int, folder: Path) -> None:
         raise SnapshotError(f"{folder}: {count} vectors instead of {wanted}; index the documents again")
 
 
-def read_manifest(folder: Path) -> int:
-    """Return how many vectors a folder has; SnapshotError where a file is missing or cut, or it was not finished.
-
-    ChromaDB would take such a file for fewer vectors.
-    """
-    try:
-        manifest = json.loads(read_file(folder / MANIFEST_NAME, MAX_MANIFEST_BYTES))
-        if not manifest["files"].items() <= list_sizes(folder).items():
-            raise ValueError("a file is missing or cut")
-        return int(manifest["count"])
-    except (OSError, ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
-        raise SnapshotError(f"{folder}: not a whole folder ({error}); index the documents again") from error
+def measure_vectors(folder: Path) -> int:
+    """Return the bytes of the files of vectors in a folder."""
+    return sum(path.stat().st_size for path in folder.glob("*/*"))
 
 
-def list_sizes(folder: Path) -> dict[str, int]:
-    """Return the sizes of the vector files in a folder, by their paths in it."""
-    return {path.relative_to(folder).as_posix(): path.stat().st_size for path in sorted(folder.glob("*/*"))}
-
-
-def write_vectors(folder: Path, fingerprint: str, keys: Sequence[int], matrix: "FloatMatrix | WholeMatrix") -> None:
-    """Make a folder of vectors: 0.35 ms a vector.
+def write_vectors(folder: Path, fingerprint: str, keys: Sequence[int], matrix: "FloatMatrix | WholeMatrix") -> int:
+    """Make a folder of vectors, and return the bytes of their files: 0.35 ms a vector.
 
     Args:
-        folder: it is not there yet; one that an error leaves opens as nothing.
+        folder: it is not there yet.
         fingerprint: of the encoder.
         keys: of the chunks that they stand for.
         matrix: (n, d), of any length.
@@ -249,7 +252,6 @@ def write_vectors(folder: Path, fingerprint: str, keys: Sequence[int], matrix: "
         with closing(sqlite3.connect(folder / DATABASE_NAME)) as database:
             database.execute("VACUUM")
     with writing_to(folder):
-        manifest = json.dumps({"count": len(keys), "files": list_sizes(folder)})
-        (folder / MANIFEST_NAME).write_text(manifest, encoding="utf-8")
         for path in folder.rglob("*"):  # ChromaDB obeys the umask
             path.chmod(0o700 if path.is_dir() else 0o600)
+        return measure_vectors(folder)

@@ -14,6 +14,7 @@ from retriever.errors import EncoderError, NoIndexError, UnknownReferenceError, 
 from retriever.indexing.changes import list_known
 from retriever.indexing.request import IndexRequest, locate_path
 from retriever.places.background import renew_background
+from retriever.places.words import NO_PROGRESS, build_words
 from retriever.store import reading, writing
 from retriever.store.database import Connection, transaction
 from retriever.store.reading import StoredFolder
@@ -46,7 +47,6 @@ class Target:
 def forget(request: IndexRequest, references: Sequence[str]) -> ForgetReport:
     """Remove what the references name from every file of an index, and keep it out; see `api.forget_documents`."""
     store = request.store
-    derived = store.derived()
     with open_existing(request) as connection:
         targets = [find_target(connection, reference) for reference in references]
         with transaction(connection):
@@ -57,8 +57,8 @@ def forget(request: IndexRequest, references: Sequence[str]) -> ForgetReport:
             with suppress(EncoderError):  # then the scale of confidence stays as it was until the next `index`
                 made_by = reading.meta(connection, "fingerprint")
                 renew_background(connection, request.encoder or open_encoder(request.profile.encoder, made_by))
-            number = derived.build(connection, ())
-        derived.remove_old(number)
+            build_words(connection, ())
+        store.finish(connection, NO_PROGRESS, with_chroma=False)
         remaining = store.erase(connection)
     names = tuple(target.name for target in targets)
     return ForgetReport(str(store), names, removed, tuple(remaining), store.kept_elsewhere)

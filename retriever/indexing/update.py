@@ -46,6 +46,7 @@ from retriever.indexing.request import IndexReport, IndexRequest, explain_refusa
 from retriever.lexical.sections import names_of_nodes
 from retriever.places import Store
 from retriever.places.background import renew_background
+from retriever.places.words import build_words
 from retriever.settings import Profile
 from retriever.store import reading, text_vectors, writing
 from retriever.store.database import Connection, transaction
@@ -83,7 +84,6 @@ def update_index(
         listings = list_folders(request.docs, request.profile.documents)
         if request.docs:
             name_folders(request.store, request.docs)
-        derived = request.store.derived()
         encoder, reason = choose_encoder(request, connection, listings)
         is_anew = reading.meta(connection, "index_config") != request.index_config
         if request.docs and not is_anew:
@@ -107,9 +107,7 @@ def update_index(
             if text_vectors.pending_count(connection) > TEXTS_AT_ONCE:
                 on_words()
             embedded = embed_pending(connection, encoder, progress, request.store)
-        if request.with_chroma:
-            derived.update_graph(connection, progress)
-        derived.remove_old(reading.snapshot(connection))
+        request.store.finish(connection, progress, with_chroma=request.with_chroma)
         return replace(make_report(connection, request, changes, embedded, started), model=reason)
 
 
@@ -229,7 +227,7 @@ def index_changes(
     for change in changes:
         writing.set_link_targets(connection, change.folder)
     writing.set_meta(connection, "fingerprint", fingerprint)
-    request.store.derived().build(connection, None if is_anew else new, progress)
+    build_words(connection, None if is_anew else new, progress)
     renew_background(connection, encoder)
 
 

@@ -13,8 +13,8 @@ from retriever.embedding.encoder import FOREIGN_FROM, measure_foreign
 from retriever.errors import DocumentsError, RetrieverError, UsageError
 from retriever.indexing.changes import FolderChanges, choose_dialect, detect_changes, list_known, list_known_folder
 from retriever.indexing.request import IndexRequest, explain_refusal, matches_config, read_named_folders
-from retriever.places import OpenIndex, Store
-from retriever.places.view import View
+from retriever.places import Store
+from retriever.places.view import OpenIndex, View
 from retriever.settings import DocumentSettings, Profile
 from retriever.store import reading
 from retriever.store.database import Connection

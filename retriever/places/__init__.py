@@ -1,26 +1,38 @@
 """An index in its place: a folder, or what another room knows. `open_store` decides that, once, from `ROOMS`.
 
-An open store travels, and gives what differs from one place to another: its connections, what is `Derived` from its
-rows, and a view of one state of it. An `OpenIndex` follows it from one state to the next.
+An open store travels, and does what differs from one place to another: its connections, what it keeps beside its rows,
+and how the nearest texts are found. An `OpenIndex` follows it from one state to the next.
 """
 
+import json
+import shutil
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
+from secrets import token_hex
 from typing import TYPE_CHECKING, ClassVar
 
 from retriever.errors import UsageError
 from retriever.store import database, reading
-from retriever.store.database import Connection, read_transaction, transaction, translate_sqlite_errors
-from retriever.store.files import FILE_NAME, LOGS, absolute, measure_folder, writer_lock
+from retriever.store.database import Connection, transaction, translate_sqlite_errors
+from retriever.store.files import (
+    FILE_NAME,
+    LOGS,
+    absolute,
+    list_chroma,
+    locate_chroma,
+    measure_folder,
+    writer_lock,
+)
 from retriever.store.reading import StoredState
 
 if TYPE_CHECKING:
-    from retriever.places.derived import Derived
-    from retriever.places.view import View
+    from retriever.embedding.vectors import VectorSearch
+    from retriever.lexical.bm25 import IntArray
+    from retriever.types import Progress
 
 
 @dataclass(frozen=True)
@@ -57,13 +69,26 @@ class Store(ABC):
     def write(self, wait_s: float) -> AbstractContextManager[Connection]:
         """Yield the one writer's connection, after `wait_s` seconds at most; make the index if there is none."""
 
-    @abstractmethod
-    def derived(self) -> "Derived":
-        """Return what is derived from its rows."""
+    def open_scan(self, connection: Connection, state: StoredState, node_keys: "IntArray | None") -> "VectorSearch":
+        """Open an exact search among the vectors of all texts, or of those of these nodes."""
+        from retriever.embedding.vectors import ExactIndex  # numpy, which --help does without
+        from retriever.store import text_vectors
 
-    @abstractmethod
-    def open_view(self, connection: Connection, state: StoredState) -> "View":
-        """Return one state of it, as searches see it; `connection` is in a snapshot of that."""
+        return ExactIndex(*text_vectors.distinct_vectors(connection, state.fingerprint, node_keys))
+
+    def open_graph(self, connection: Connection, state: StoredState) -> "VectorSearch | None":
+        """Open a graph of all vectors; None where there is none, SnapshotError where it cannot be used."""
+        return None
+
+    def finish(self, connection: Connection, progress: "Progress", *, with_chroma: bool) -> None:
+        """Bring what is kept beside the rows to the state in force, outside of a transaction.
+
+        Args:
+            connection: of the one writer.
+            progress: told how far it is.
+            with_chroma: whether it is written, which takes long; else what is of other states is removed alone.
+        """
+        return
 
     @contextmanager
     def read(self) -> Iterator[Connection]:
@@ -74,14 +99,6 @@ class Store(ABC):
     @abstractmethod
     def explain_errors(self) -> AbstractContextManager[None]:
         """Turn the errors of the engine into those of this program."""
-
-    def renew_derived(self, wait_s: float = 0.0) -> None:
-        """Derive everything anew from the rows, for which nothing is embedded."""
-        derived = self.derived()
-        with self.write(wait_s) as connection:
-            with transaction(connection):
-                snapshot = derived.build(connection)
-            derived.remove_old(snapshot)
 
     def identify(self) -> object:
         """Return the identity of the open index, which changes when another takes its place; None where none can."""
@@ -164,17 +181,44 @@ class FolderStore(Store):
         ):
             yield connection
 
-    def derived(self) -> "Derived":
-        """Return the words, and ChromaDB beside them."""
-        from retriever.places.snapshots import DerivedFiles  # numpy, which --help does without
+    # ChromaDB's folder has the vectors of one state, and its name. `meta` says how many, and the bytes of their files:
+    # it is written before the folder has its name.
 
-        return DerivedFiles(self.folder)
+    def open_graph(self, connection: Connection, state: StoredState) -> "VectorSearch | None":
+        """Open the ChromaDB of this state, which an update that a question waits for leaves out."""
+        from retriever.embedding.vectors import VectorIndex  # likewise
 
-    def open_view(self, connection: Connection, state: StoredState) -> "View":
-        """Return a view whose vectors are read when they are first used."""
-        from retriever.places.snapshots import FolderView
+        folder = locate_chroma(self.folder, state.snapshot)
+        if not folder.exists():
+            return None
+        count, size = json.loads(reading.meta(connection, "chroma") or "[0, 0]")
+        return VectorIndex(folder, state.fingerprint, count, size)
 
-        return FolderView(connection, state, folder=self.folder)
+    def finish(self, connection: Connection, progress: "Progress", *, with_chroma: bool) -> None:
+        """Write ChromaDB's folder of the state in force, and remove older ones: a reader's files stay open."""
+        from retriever.embedding.vectors import write_vectors  # likewise
+        from retriever.store import text_vectors, writing
+
+        state = reading.read_state(connection)
+        folder = locate_chroma(self.folder, state.snapshot)
+        for older in list_chroma(self.folder):
+            if older != folder:
+                shutil.rmtree(older, ignore_errors=True)
+        is_whole = state.fingerprint and state.embedded_share == 1  # else it would lack those to come
+        if folder.exists() or not (with_chroma and is_whole):
+            return
+        keys, matrix = text_vectors.distinct_vectors(connection, state.fingerprint)
+        progress.start("ordering", len(keys), "vectors")
+        # A name of its own: what ChromaDB could not open once it opens never again in this process.
+        draft = locate_chroma(self.folder, token_hex(8)).with_suffix(".draft")
+        try:
+            size = write_vectors(draft, state.fingerprint, keys, matrix)
+            with transaction(connection):
+                writing.set_meta(connection, "chroma", json.dumps([len(keys), size]))
+            draft.rename(folder)
+        finally:
+            shutil.rmtree(draft, ignore_errors=True)
+        progress.finish("ordering")
 
     def explain_errors(self) -> AbstractContextManager[None]:
         """Turn SQLite's errors into those of this program."""
@@ -202,54 +246,3 @@ class FolderStore(Store):
         connection.execute("VACUUM")
         (busy, *_) = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
         return [f"{self.folder / FILE_NAME}-wal"] if busy else []
-
-
-class OpenIndex:
-    """Follows the index through its states, and to another one in its place; used by one thread at a time.
-
-    Raises:
-        NoIndexError: there is no index in that folder.
-        IndexUnusableError: or one of its other kinds.
-    """
-
-    def __init__(self, store: Store) -> None:
-        self.store = store
-        self._connection = store.open()
-        self._identity = store.identify()
-        self._view: View | None = None
-
-    @contextmanager
-    def view(self) -> Iterator["View"]:
-        """Yield one consistent state, whatever a writer does meanwhile.
-
-        Raises:
-            IndexDamagedError: the rows contradict one another.
-            NoIndexError: the index was moved away.
-        """
-        self._follow()
-        with self.store.explain_errors(), read_transaction(self._connection):
-            # Read inside the transaction: what is in force may be another one by the next statement.
-            state = reading.read_state(self._connection)
-            if self._view is None or self._view.state != state:
-                self._close_view()
-                self._view = self.store.open_view(self._connection, state)
-            yield self._view
-
-    def _follow(self) -> None:
-        """Open the database anew when another one is in its place: an index may be moved away and made again."""
-        now = self.store.identify()
-        if now != self._identity:
-            self._close_view()
-            connection = self.store.open()
-            self._connection.close()
-            self._connection, self._identity = connection, now
-
-    def close(self) -> None:
-        """Close the files."""
-        self._close_view()
-        self._connection.close()
-
-    def _close_view(self) -> None:
-        if self._view is not None:
-            self._view.close()
-            self._view = None

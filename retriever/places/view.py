@@ -4,12 +4,11 @@ Filters name documents by their folders, tags, days and fields, which are read o
 """
 
 import re
-from abc import ABC, abstractmethod
 from calendar import monthrange
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime
 from functools import cached_property
 from itertools import compress
@@ -19,13 +18,15 @@ from typing import Self, TypeAlias
 import numpy as np
 
 from pageindex.node import Node
+from retriever.embedding.vectors import VectorSearch
 from retriever.lexical.bm25 import Bm25, IntArray
 from retriever.lexical.sections import TEXT_FIELDS
 from retriever.lexical.spelling import Spellings
+from retriever.places import Store
 from retriever.places.background import Background, read_background
-from retriever.settings import VectorChoice
+from retriever.settings import APPROXIMATE, VectorChoice
 from retriever.store import reading, text_vectors
-from retriever.store.database import Connection
+from retriever.store.database import Connection, read_transaction
 from retriever.store.reading import OutlineNode
 from retriever.store.text_vectors import NearChunk
 from retriever.store.writing import NODE_BITS
@@ -236,17 +237,20 @@ class StoredTree:
 
 
 @dataclass
-class View(ABC):
+class View:
     """One state of an index; its parts are opened when they are first used."""
 
     connection: Connection
     """In a snapshot of that state."""
     state: reading.StoredState
     """The state in force."""
+    store: Store
+    """The index's place."""
     whole: Self | None = None
     """The whole index, where this is a part of it."""
     part: Part | None = None
     """The part of the index that may be found; None for all of it."""
+    _graph: VectorSearch | None = field(default=None, init=False)
 
     def within(self, part: Part) -> Self:
         """Return a part of this state."""
@@ -312,7 +316,19 @@ class View(ABC):
         """The words of the documents."""
         return self.whole.spellings if self.whole is not None else Spellings(self.connection)
 
-    @abstractmethod
+    @cached_property
+    def scan(self) -> VectorSearch:
+        """The exact search among the vectors of all texts that may be found."""
+        node_keys = self.part.node_keys if self.part is not None else None
+        return self.store.open_scan(self.connection, self.state, node_keys)
+
+    @property
+    def graph(self) -> VectorSearch | None:
+        """As `Store.open_graph`; one that comes later is seen."""
+        if self._graph is None:
+            self._graph = self.store.open_graph(self.connection, self.state)
+        return self._graph
+
     def find_nearest(self, vector: FloatMatrix, limit: int, how: VectorChoice) -> list[NearChunk]:
         """Return the chunks of the texts that are nearest to a question, best first, ties by node id, then by key.
 
@@ -324,7 +340,64 @@ class View(ABC):
         Raises:
             SnapshotError: the graph cannot be searched.
         """
+        # Of a part, a graph would find too few: those that lie on the way to others are left out.
+        graph = self.graph if self.part is None and how in APPROXIMATE else None
+        nearest = (self.scan if graph is None else graph).search(vector, limit)
+        rows = reading.select(self.connection, text_vectors.NEAR_TEXTS, nearest, self.state.fingerprint)
+        return text_vectors.near_chunks(rows, vector, self.common)
 
     def close(self) -> None:
         """Release what was opened."""
-        return
+        if self._graph is not None:
+            self._graph.close()
+
+
+class OpenIndex:
+    """Follows the index through its states, and to another one in its place; used by one thread at a time.
+
+    Raises:
+        NoIndexError: there is no index in that folder.
+        IndexUnusableError: or one of its other kinds.
+    """
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        self._connection = store.open()
+        self._identity = store.identify()
+        self._view: View | None = None
+
+    @contextmanager
+    def view(self) -> Iterator[View]:
+        """Yield one consistent state, whatever a writer does meanwhile.
+
+        Raises:
+            IndexDamagedError: the rows contradict one another.
+            NoIndexError: the index was moved away.
+        """
+        self._follow()
+        with self.store.explain_errors(), read_transaction(self._connection):
+            # Read inside the transaction: what is in force may be another one by the next statement.
+            state = reading.read_state(self._connection)
+            if self._view is None or self._view.state != state:
+                self._close_view()
+                self._view = View(self._connection, state, self.store)
+            yield self._view
+
+    def _follow(self) -> None:
+        """Open the database anew when another one is in its place: an index may be moved away and made again."""
+        now = self.store.identify()
+        if now != self._identity:
+            self._close_view()
+            connection = self.store.open()
+            self._connection.close()
+            self._connection, self._identity = connection, now
+
+    def close(self) -> None:
+        """Close the files."""
+        self._close_view()
+        self._connection.close()
+
+    def _close_view(self) -> None:
+        if self._view is not None:
+            self._view.close()
+            self._view = None

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from retriever.errors import UsageError
+from retriever.lexical.bm25 import IntArray
 from retriever.places import Store
-from retriever.places.derived import Derived
 from retriever.postgres.connection import (
     FORM,
     LOCK,
@@ -23,7 +23,8 @@ from retriever.postgres.connection import (
     read_url,
     translate_errors,
 )
-from retriever.postgres.state import TableView
+from retriever.postgres.state import TableVectors
+from retriever.store import text_vectors
 from retriever.store.database import Connection
 from retriever.store.reading import StoredState
 
@@ -76,13 +77,14 @@ class DatabaseStore(Store):
             connection.execute("SET lock_timeout TO 0")
             yield connection
 
-    def derived(self) -> Derived:
-        """Return the tables of words."""
-        return Derived()
+    def open_scan(self, connection: Connection, state: StoredState, node_keys: IntArray | None) -> TableVectors:
+        """Let the server compare all vectors, or those of a part."""
+        return TableVectors(connection, state.fingerprint, node_keys)
 
-    def open_view(self, connection: Connection, state: StoredState) -> TableView:
-        """Return a view of the tables."""
-        return TableView(connection, state)
+    def open_graph(self, connection: Connection, state: StoredState) -> TableVectors:
+        """Let the server search its graph."""
+        length = text_vectors.dimension(connection, state.fingerprint)
+        return TableVectors(connection, state.fingerprint, graph_length=length)
 
     def explain_errors(self) -> AbstractContextManager[None]:
         """Turn psycopg's errors into those of this program."""

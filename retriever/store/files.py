@@ -1,8 +1,8 @@
 """Files on disk: what it refuses becomes one error that says what to do; which files of an index's folder are ours.
 
 Files and folders are made for this user alone. An index may be kept in any folder, beside files of its user: nothing
-else is ever removed or overwritten. A snapshot is known by its name and by what is in it; whatever is a link, has
-another name, or holds something of another name stays where it is. Locks die with the process that held them.
+else is ever removed or overwritten. ChromaDB's folder is known by its name and by what is in it; whatever is a link,
+has another name, or holds something of another name stays where it is. Locks die with the process that held them.
 """
 
 import errno
@@ -116,30 +116,35 @@ OWNER = 0x48524958  # SQLite's application_id of index.sqlite: others are not re
 LOCK_NAME = "writer.lock"
 LOGS = tuple(f"{FILE_NAME}{ending}" for ending in ("-wal", "-shm", "-journal"))
 INDEX_FILES = frozenset({FILE_NAME, *LOGS, LOCK_NAME})
-SNAPSHOT_DIGITS = 16  # hexadecimal ones, by chance, in the name of a snapshot
-SNAPSHOT_PARTS = frozenset({"chroma", "manifest.json", "lexical", "spellings"})  # earlier versions wrote the others
+UUID_LENGTH = 36  # of the names that ChromaDB gives
 
 
-def list_snapshots(index: Path) -> list[Path]:
-    """Return the snapshots in an index's folder; a copy that somebody made has another name."""
-    return [folder for folder in index.glob(f"snapshot-{'[0-9a-f]' * SNAPSHOT_DIGITS}") if _is_snapshot(folder)]
+def locate_chroma(index: Path, name: str) -> Path:
+    """Return ChromaDB's folder of a state, whose name has 16 hexadecimal digits."""
+    return index / f"chroma-{name}"
+
+
+def list_chroma(index: Path) -> list[Path]:
+    """Return ChromaDB's folders and drafts of some in an index's folder; a copy that somebody made has another name."""
+    name = locate_chroma(index, "[0-9a-f]" * 16).name
+    return [folder for ending in ("", ".draft") for folder in index.glob(name + ending) if _is_chroma(folder)]
 
 
 def require_own(index: Path) -> None:
-    """Raise UsageError where index.sqlite is another program's: neither its first bytes nor a snapshot are ours."""
+    """Raise UsageError where index.sqlite is another program's: neither its first bytes nor a ChromaDB are ours."""
     try:
         with FileIO(open_regular(index / FILE_NAME), "r") as file:
             head = file.read(72)
     except OSError as error:
         raise UsageError(f"{index / FILE_NAME} cannot be read: {error.strerror}; name another with --index") from error
     is_own = not head or head[68:] == OWNER.to_bytes(4, "big")  # where SQLite keeps the application_id
-    if not is_own and not list_snapshots(index):
+    if not is_own and not list_chroma(index):
         raise UsageError(f"{index / FILE_NAME} belongs to another program; name another folder with --index")
 
 
 def remove_files(index: Path) -> None:
     """Remove all that is ours from an index's folder, and the folder if nothing else is in it; for the one writer."""
-    for folder in list_snapshots(index):
+    for folder in list_chroma(index):
         shutil.rmtree(folder, ignore_errors=True)
     for name in INDEX_FILES:
         if (index / name).is_file() and not (index / name).is_symlink():
@@ -148,11 +153,11 @@ def remove_files(index: Path) -> None:
         index.rmdir()
 
 
-def _is_snapshot(folder: Path) -> bool:
+def _is_chroma(folder: Path) -> bool:
     """Return whether this is a folder, not a link, with nothing of another name in it."""
     if folder.is_symlink() or not folder.is_dir():
         return False
-    return all(path.name.partition(".draft-")[0] in SNAPSHOT_PARTS for path in folder.iterdir())
+    return all(path.name.startswith("chroma.sqlite3") or len(path.name) == UUID_LENGTH for path in folder.iterdir())
 
 
 # The lock.

@@ -202,7 +202,7 @@ NEAR_TEXTS = (
     " CASE WHEN own.chunk_key = named.chunk_key THEN vector END AS vector, own.chunk_key, own.node_key,"
     " own.first_line, own.last_line FROM chunks AS named"
     " CROSS JOIN vectors ON vectors.text_hash = named.text_hash AND fingerprint = ?"
-    " CROSS JOIN chunks AS own ON own.text_hash = named.text_hash WHERE named.chunk_key %s)"
+    f" CROSS JOIN chunks AS own ON own.text_hash = named.text_hash WHERE named.chunk_key {GIVEN})"
     " SELECT text_key, vector, node_id, chunk_key, node_key, coalesce(holder_id, node_id),"
     " wanted.first_line, wanted.last_line FROM wanted JOIN nodes USING (node_key)"
 )

@@ -54,7 +54,7 @@ def test_an_index_without_vectors(tmp_path: Path) -> None:
     shelf = Shelf(tmp_path, PAGES)
     report = index_folders([shelf.docs], shelf.index, settings=WORDS_ALONE)
     assert (report.embedded, report.chunks) == (0, 8)
-    assert not [*shelf.index.glob("snapshot-*")]
+    assert not [*shelf.index.glob("chroma-*")]
     with open_retriever((), shelf.index) as retriever:  # the index remembers that it has none
         answer = retriever.search("stamp for a letter")
         assert (answer.hits[0].node_id, answer.degraded) == ("mail.md#mail/stamps", ())

@@ -164,17 +164,16 @@ def test_an_interrupted_repair_goes_on_the_next_time(
     assert problems(examined(shelf))
     assert problems(examined(shelf, repair=True)) == []
     assert shelf.encoder.encoded == 5
-    assert not [*shelf.index.glob("snapshot-*")]
+    assert not [*shelf.index.glob("chroma-*")]
     assert_same_answers(shelf, good)
 
 
-@pytest.mark.parametrize("part", ["chroma/chroma.sqlite3", "chroma/manifest.json"])
-def test_a_broken_generation_is_made_anew_without_embedding(shelf: Shelf, good: Shelf, part: str) -> None:
-    file = shelf.snapshot / part
+def test_a_broken_chromadb_is_made_anew_without_embedding(shelf: Shelf, good: Shelf) -> None:
+    file = shelf.chroma / "chroma.sqlite3"
     os.truncate(file, file.stat().st_size // 2)
     assert any("run: " in item.cure for item in examined(shelf).findings if item.level == "problem")
     repaired = examined(shelf, repair=True)
-    assert repaired.repairs == ("the snapshot was made anew from the database; nothing was embedded",)
+    assert repaired.repairs == ("the words were made anew, and the next `index` writes ChromaDB; nothing was embedded",)
     assert (problems(repaired), notes(repaired)) == ([], {})
     assert shelf.encoder.encoded == 0
     assert not file.exists()
@@ -183,7 +182,7 @@ def test_a_broken_generation_is_made_anew_without_embedding(shelf: Shelf, good: 
 
 def test_an_index_in_use_is_looked_at_and_not_repaired(shelf: Shelf, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("retriever.upkeep.WAIT_FOR_WRITER_S", 0.1)
-    (shelf.snapshot / "chroma" / "manifest.json").unlink()
+    (shelf.chroma / "chroma.sqlite3").unlink()
     with writer_lock(shelf.index, 0), pytest.raises(IndexLockedError, match="another process is writing"):
         examined(shelf, repair=True)
 
@@ -214,7 +213,7 @@ def test_an_earlier_format_is_made_again(shelf: Shelf, good: Shelf) -> None:
 
 def test_the_command_exits_with_1_for_problems_only(shelf: Shelf, cli: Cli) -> None:
     assert "PROBLEM" not in cli("doctor", "--index", shelf.index).out
-    (shelf.snapshot / "chroma" / "manifest.json").unlink()
+    (shelf.chroma / "chroma.sqlite3").unlink()
     content = cli("doctor", "--index", shelf.index, "--json", code=ExitCode.ERROR).json
     assert content["problems"] == 1
     assert {"name", "level", "says", "cure"} == content["findings"][0].keys()

@@ -153,4 +153,4 @@ def test_an_unchanged_tree_is_not_read_at_every_ask(
     for _ in range(2):
         assert freshness(shelf) == (0, 0, ())
     assert reads == []
-    assert shelf.snapshot.name == f"snapshot-{snapshot}"
+    assert shelf.chroma.name == f"chroma-{snapshot}"

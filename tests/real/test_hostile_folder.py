@@ -86,7 +86,7 @@ def test_nothing_in_the_current_folder_is_obeyed(folder: Path, trap: tuple[str, 
     )
     assert finished.returncode == 0, finished.stderr
     assert json.loads(finished.stdout)["hits"][0]["file"] == "zebra.md"
-    assert list(folder.parent.glob("data/*/indexes/*/snapshot-*/chroma/chroma.sqlite3")) != []
+    assert list(folder.parent.glob("data/*/indexes/*/chroma-*/chroma.sqlite3")) != []
     assert visits == []
     assert list(folder.parent.glob("imported-*")) == []
     assert not (folder / "elsewhere").exists()

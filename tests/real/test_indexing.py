@@ -34,12 +34,12 @@ def test_only_what_changed_is_touched(tmp_path: Path) -> None:
     shelf = Shelf(tmp_path, PAGES)
     report = shelf.update()
     assert (report.added, report.embedded, report.chunks, shelf.encoder.encoded) == (4, 8, 8, 8)
-    first = shelf.snapshot
+    first = shelf.chroma
     assert counted(shelf) == (0, 0, 0, 4, 0)
-    assert shelf.snapshot == first
+    assert shelf.chroma == first
     shelf.write("mail.md", PAGES["mail.md"].replace("by train", "by ship"))
     assert counted(shelf) == (0, 1, 0, 3, 1)
-    assert shelf.snapshot != first
+    assert shelf.chroma != first
     assert "by ship" in shelf.ask("parcel by ship").hits[0].text
     shelf.write("new.md", "# Otters\n\nAn otter sleeps.\n\n## Food\n\nFish.\n")
     assert counted(shelf) == (1, 0, 0, 4, 2)

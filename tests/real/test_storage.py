@@ -36,12 +36,12 @@ def said(some: Sequence[Answer]) -> str:
 
 def test_a_deleted_generation_is_not_missed_and_made_again_without_embedding(shelf: Shelf) -> None:
     truth = shelf.ask_all()
-    shutil.rmtree(shelf.snapshot)
+    shutil.rmtree(shelf.chroma)
     without = shelf.ask_all()
     assert all_same(without, truth)
     assert said(without) == ""
     shelf.update()
-    assert (shelf.snapshot / "chroma").is_dir()
+    assert shelf.chroma.is_dir()
     assert shelf.encoder.encoded == 0
 
 
@@ -51,7 +51,7 @@ def chapters(tmp_path_factory: pytest.TempPathFactory) -> tuple[Shelf, list[Answ
     shelf = Shelf(tmp_path_factory.mktemp("chapters"), PAGES | chapter_pages(14))  # ChromaDB writes files of vectors
     shelf.update()
     truth = shelf.ask_all()
-    assert len(list((shelf.snapshot / "chroma").glob("*/index_metadata.pickle"))) == 1
+    assert len(list(shelf.chroma.glob("*/index_metadata.pickle"))) == 1
     shutil.copytree(shelf.index, shelf.place / "good")
     shelf.encoder.encoded = 0
     return shelf, truth
@@ -63,15 +63,15 @@ def test_a_damaged_generation_never_answers_wrongly_nor_silently(
 ) -> None:
     shelf, truth = chapters
     chance = random.Random(1)
-    snapshot = shelf.snapshot
-    good = shelf.place / "good" / snapshot.name
+    chroma = shelf.chroma
+    good = shelf.place / "good" / chroma.name
     names = sorted(path.relative_to(good) for path in good.rglob("*") if path.is_file())
     assert len(names) > 5
     with writer_lock(shelf.index, 0):  # nobody can rebuild it, which is faster to test
         for place, name in enumerate(names):
-            shutil.rmtree(snapshot)
-            shutil.copytree(good, snapshot)
-            hurt = snapshot / name
+            shutil.rmtree(chroma)
+            shutil.copytree(good, chroma)
+            hurt = chroma / name
             damage(hurt, list(HARMS)[place % len(HARMS)] if harm == "each in turn" else harm, chance)
             if hurt.is_file() and hurt.read_bytes() == (good / name).read_bytes():
                 continue  # its end was zeros already
@@ -85,10 +85,10 @@ def test_a_damaged_generation_never_answers_wrongly_nor_silently(
 
 def test_an_old_generation_goes_and_who_reads_it_reads_on(shelf: Shelf) -> None:
     with shelf.open(**NEVER_REFRESH) as reader, reader.view() as view:
-        before, old = view.lexical.search(["tomato"], 5), shelf.snapshot
+        before, old = view.lexical.search(["tomato"], 5), shelf.chroma
         shelf.write("garden/bees.md", "# Bees\n\nBees sleep.\n")
         shelf.update()
-        assert shelf.snapshot != old
+        assert shelf.chroma != old
         assert view.lexical.search(["tomato"], 5) == before != ()
 
 

@@ -61,11 +61,11 @@ def place(tmp_path: Path, cli: Cli) -> Path:
 
 def surround(strangers: Strangers, index: Path) -> list[Path]:
     """Strangers' folders, files and links in an index's folder, under names like ours."""
-    for name in ("snapshot-3", "draft-a", "chroma"):
+    for name in ("chroma-3", "draft-a", "chroma"):
         strangers.folder(index / name)
     for name in ("index.sqlite.backup", "thesis.md"):
         strangers.file(index / name)
-    folders = [strangers.link(index / name, folder=True) for name in ("snapshot-99", "lexical")]
+    folders = [strangers.link(index / name, folder=True) for name in ("chroma-99", "lexical")]
     return [*folders, strangers.link(index / "index.sqlite-old", folder=False)]
 
 
@@ -86,23 +86,23 @@ def test_in_and_beside_an_index(place: Path, cli: Cli, strangers: Strangers, har
     cli("indexes", "--drop", index, "--yes")
     strangers.check()
     assert not (index / "index.sqlite").exists()
-    assert sorted(path.name for path in index.glob("snapshot-*")) == ["snapshot-3", "snapshot-99"]
+    assert sorted(path.name for path in index.glob("chroma-*")) == ["chroma-3", "chroma-99"]
     assert all(link.is_symlink() for link in links)
 
 
-def test_inside_a_snapshot(tmp_path: Path, cli: Cli, strangers: Strangers) -> None:
+def test_inside_a_folder_of_chromadb(tmp_path: Path, cli: Cli, strangers: Strangers) -> None:
     docs, index = tmp_path / "docs", tmp_path / "idx"
     write_pages(docs, PAGES)
     cli("index", docs, "--index", index)
-    (snapshot,) = index.glob("snapshot-*")
-    copied = shutil.copytree(snapshot, index / "snapshot-old")
-    strangers.folder(snapshot / "theirs")
-    links = [strangers.link(snapshot / "chroma" / "link", folder=True)]
+    (chroma,) = index.glob("chroma-*")
+    copied = shutil.copytree(chroma, index / "chroma-old")
+    strangers.folder(chroma / "theirs")
+    links = [strangers.link(chroma / "link", folder=True)]
     for title in ("One", "Two"):
         write_pages(docs, {"new.md": f"# {title}\n\nA page.\n"})
         cli("index", docs, "--index", index)
     cli("indexes", "--drop", index, "--yes")
-    assert (copied / "chroma").is_dir()
+    assert copied.is_dir()
     strangers.check()
     assert links[0].is_symlink()
     assert not (index / "index.sqlite").exists()

@@ -1,8 +1,11 @@
 """ChromaDB's folder of vectors, beside the exact scan: built, asked, and damaged."""
 
+import os
+import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -24,28 +27,33 @@ def vectors(keys: Sequence[int], dimension: int = 64) -> FloatMatrix:
     return unit
 
 
-def write(folder: Path, keys: Sequence[int]) -> None:
-    write_vectors(folder, ENCODER, keys, vectors(keys))
+class Made(NamedTuple):
+    folder: Path
+    number: int
+    size: int
+
+    @contextmanager
+    def opened(self) -> Iterator[VectorIndex]:
+        for _ in range(2):  # opening changes files: it has to work again
+            index = VectorIndex(self.folder, ENCODER, self.number, self.size)
+            index.close()
+        with closing(VectorIndex(self.folder, ENCODER, self.number, self.size)) as index:
+            yield index
 
 
-@contextmanager
-def opened(folder: Path) -> Iterator[VectorIndex]:
-    VectorIndex(folder, ENCODER).close()  # opening changes files: it has to work again
-    with closing(VectorIndex(folder, ENCODER)) as index:
-        yield index
+def write(folder: Path, keys: Sequence[int], matrix: FloatMatrix) -> Made:
+    return Made(folder, len(keys), write_vectors(folder, ENCODER, keys, matrix))
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
     """A folder of chunks 0 to 1199, to be copied or read, never changed."""
-    folder = tmp_path_factory.mktemp("snapshot-17") / "chroma"
-    write(folder, range(1200))
-    return folder
+    return write(tmp_path_factory.mktemp("index") / "chroma", range(1200), vectors(range(1200)))
 
 
-def test_it_finds_what_the_exact_scan_finds(made: Path) -> None:
+def test_it_finds_what_the_exact_scan_finds(made: Made) -> None:
     exact = ExactIndex(range(1200), vectors(range(1200)))
-    with opened(made) as index:
+    with made.opened() as index:
         assert len(index) == len(exact) == 1200
         for question in np.split(vectors(range(5000, 5020)), 20):
             assert index.search(question, 10) == exact.search(question, 10)
@@ -58,15 +66,23 @@ def test_the_nearest_by_cosine_come_first_and_ties_by_key(tmp_path: Path, search
     if search == "exact":
         found = ExactIndex(keys, matrix).search(question, 100)
     else:
-        write_vectors(tmp_path / "chroma", ENCODER, keys, matrix)
-        with opened(tmp_path / "chroma") as index:
+        with write(tmp_path / "chroma", keys, matrix).opened() as index:
             found = index.search(question, 100)
     assert found == [5, 6, 10, 7, 8, 9]
 
 
-def test_another_collection_or_folder_is_refused(made: Path, tmp_path: Path) -> None:
+def test_another_collection_or_folder_is_refused(made: Made, tmp_path: Path) -> None:
     with pytest.raises(SnapshotError, match="index the documents again"):
-        VectorIndex(made, "another-encoder")
-    with pytest.raises(SnapshotError, match="not a whole folder"):
-        VectorIndex(tmp_path / "missing", ENCODER)
+        VectorIndex(made.folder, "another-encoder", made.number, made.size)
+    with pytest.raises(SnapshotError, match="missing or cut"):
+        VectorIndex(tmp_path / "missing", ENCODER, made.number, made.size)
     assert not (tmp_path / "missing").exists()
+
+
+def test_half_a_file_of_vectors_is_refused(made: Made, tmp_path: Path) -> None:
+    """ChromaDB has the right count then, and finds the wrong ones."""
+    half = shutil.copytree(made.folder, tmp_path / "chroma")
+    (file,) = half.glob("*/data_level0.bin")
+    os.truncate(file, file.stat().st_size // 2)
+    with pytest.raises(SnapshotError, match="missing or cut"):
+        VectorIndex(half, ENCODER, made.number, made.size)
