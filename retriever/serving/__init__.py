@@ -8,12 +8,14 @@ import logging
 import threading
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from itertools import accumulate
 from pathlib import PurePath
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from pageindex.node import Span
 from retriever.display import STAGES, code
 from retriever.errors import (
     IndexLockedError,
@@ -25,6 +27,7 @@ from retriever.errors import (
 )
 from retriever.indexing.request import IndexRequest, read_named_folders
 from retriever.indexing.update import update_index
+from retriever.looking.browse import Excerpt
 from retriever.looking.indexes import find_index, index_request
 from retriever.looking.status import read_overview, write_overview
 from retriever.places import Store
@@ -226,3 +229,22 @@ def read_arguments(model: type[Model], given: Mapping[str, object]) -> Model:
         mistakes = "; ".join(f"{str(item['loc'][0])[:100]}: {item['msg']}" for item in error.errors())
         known = ", ".join(field.alias or name for name, field in model.model_fields.items()) or "none"
         raise ParametersError(f"{mistakes}; there are: {known}") from None
+
+
+def cut_excerpt(excerpt: Excerpt, most: int, first: int = 0) -> tuple[Excerpt, str]:
+    """Return the lines of an excerpt that fit, at least one, and the citation of those behind them; empty if none are.
+
+    Args:
+        excerpt: is cut between lines: what begins or ends inside one would cite what it does not show.
+        most: bytes.
+        first: the line to begin with where not all fits.
+    """
+    if len(excerpt.text.encode()) <= most:
+        return excerpt, ""
+    begin = first if excerpt.span.first <= first <= excerpt.span.last else excerpt.span.first
+    rows = excerpt.text.split("\n")[begin - excerpt.span.first : -1]
+    sizes = accumulate(len(row.encode()) + 1 for row in rows)
+    end = begin + max(1, sum(size <= most for size in sizes))
+    shown = replace(excerpt, span=Span(begin, end - 1), text="\n".join([*rows[: end - begin], ""]))
+    following = replace(excerpt, span=Span(end, excerpt.span.last)).citation if end <= excerpt.span.last else ""
+    return shown, following

@@ -37,7 +37,7 @@ from retriever.display import CITATION_STATES, VERDICTS, code, explain_correctio
 from retriever.errors import RetrieverError, UnknownReferenceError, UsageError
 from retriever.looking.browse import CitedNode, Excerpt, Relations, find_relations, load_tree_at
 from retriever.query import AskRequest, Scope
-from retriever.serving import Arguments, ServedIndex, read_arguments
+from retriever.serving import Arguments, ServedIndex, cut_excerpt, read_arguments
 from retriever.settings import profile_names
 from retriever.text import cut
 from retriever.types import Answer, CitationState, Hit, ShortAnswer
@@ -59,7 +59,6 @@ Place = Annotated[str, Field(description="A citation, path or title.")]
 # Clients warn about answers of more than 10,000 tokens, and refuse those of more than 25,000.
 MaxTokens = Annotated[int, Field(description="The answer stays below this.", ge=300, le=10_000)]
 Conversation = Annotated[tuple[str, ...], Field(description="Earlier questions, oldest first.")]
-Cursor = Annotated[int, Field(description="Where to go on, as the last answer says.", ge=0)]
 
 
 class SearchTool(Arguments):
@@ -76,14 +75,13 @@ class SearchTool(Arguments):
     profile: str = Field(default="", description=f"One of {', '.join(profile_names())}; usually left out.")
     path: str = Field(default="", description="Only hits in this file or folder.")
     max_tokens: MaxTokens = MAX_ANSWER
-    cursor: Cursor = 0
 
     def answer(self, served: ServedIndex) -> str:
         scope = Scope((self.path,) if self.path else ())
-        # As many hits as may ever be asked for: `top_k` and pages only cut the same list.
+        # As many hits as may ever be asked for: `top_k` only cuts the same list.
         retriever = served.open(self.profile, {"top_k": MAX_HITS})
         answer = retriever.search(AskRequest(self.question, self.conversation, scope))
-        return write_hits(replace(answer, hits=answer.hits[: self.top_k]), self.cursor, self.max_tokens)
+        return write_hits(replace(answer, hits=answer.hits[: self.top_k]), self.max_tokens)
 
 
 class HydeTool(Arguments):
@@ -97,7 +95,7 @@ class HydeTool(Arguments):
         settings = {"use_llm": True, "hyde": "always" if self.force_hyde else "auto"}
         answer = served.open(settings=settings).search(self.query)
         imagined = write_passages(answer, MAX_ANSWER // 3) if self.return_hypothetical else ""
-        return write_hits(answer, 0, MAX_ANSWER - estimate_tokens(imagined)) + imagined
+        return write_hits(answer, MAX_ANSWER - estimate_tokens(imagined)) + imagined
 
 
 class AnswerTool(Arguments):
@@ -123,14 +121,13 @@ class OutlineTool(Arguments):
 
     place: str = Field(default="", description="A folder, file or citation to look below.")
     max_tokens: MaxTokens = 800
-    cursor: Cursor = 0
 
     def answer(self, served: ServedIndex) -> str:
         with served.open().view() as view:
             tree, top = load_tree_at(view.connection, self.place)
         views = [tree.pretty(top, depth).split("\n") for depth in (4, 3, 2, 1)]
         views.append(list_files(tree, top) or views[-1])
-        return write_outline(views, self.cursor, self.max_tokens)
+        return write_outline(views, self.max_tokens)
 
 
 class ReadTool(Arguments):
@@ -138,10 +135,9 @@ class ReadTool(Arguments):
 
     place: Place
     max_tokens: MaxTokens = 4_000
-    cursor: Cursor = 0
 
     def answer(self, served: ServedIndex) -> str:
-        return write_excerpt(served.open().read(self.place), self.cursor, self.max_tokens)
+        return write_excerpt(served.open().read(self.place), self.max_tokens)
 
 
 class RelatedTool(Arguments):
@@ -305,23 +301,19 @@ RESERVED_TOKENS = 60  # for the line that says how to go on
 LINE_CHARS = 160  # of a title, a note or a path in its line
 MAX_RELATED = 20  # of each kind
 BYTES_OF_TOKEN = 3
-GO_ON = "call again with the same arguments and cursor={}"  # how many hits, characters or lines were given
+MORE = "a larger max_tokens shows more"
 
 
-def write_hits(answer: Answer, cursor: int, max_tokens: int) -> str:
-    """Write the hits from the cursor on, as many as fit: the whole text of one that is short enough, else a snippet."""
+def write_hits(answer: Answer, max_tokens: int) -> str:
+    """Write the hits, as many as fit: the whole text of one that is short enough, else a snippet."""
     lines = write_head(answer, max_tokens)
-    left = max_tokens - count_tokens(lines) - RESERVED_TOKENS
-    waiting = answer.hits[cursor:]
-    for place, hit in enumerate(waiting):
+    left = max_tokens - count_tokens(lines) - RESERVED_TOKENS if answer.verdict != "none" else 0
+    for place, hit in enumerate(answer.hits):
         line = write_place(hit)
-        share = left // (len(waiting) - place) - estimate_tokens(line)
-        quoted = quote_hit(hit, share) if answer.verdict != "none" else []
-        if place and count_tokens([line, *quoted]) > left:
-            return "\n".join([*lines, f"{len(waiting) - place} more: {GO_ON.format(cursor + place)}"])
-        lines += [line, *quoted]
-        left -= count_tokens([line, *quoted])
-    return "\n".join(lines)
+        share = left // (len(answer.hits) - place) - estimate_tokens(line)
+        lines.append("\n".join([line, *quote_hit(hit, share)]))
+        left -= count_tokens(lines[-1:])
+    return join_fitting(lines, max_tokens)
 
 
 def write_passages(answer: Answer, max_tokens: int) -> str:
@@ -355,7 +347,7 @@ def write_answer(short: ShortAnswer, max_tokens: int) -> str:
     if short.sentences:
         written = f"written by {short.writer} and checked" if short.writer else "quoted"
         lines[1:1] = [f"The sentences are {written}; the sections follow them."]
-    return "\n".join(lines[: count_fitting(lines, max_tokens)])
+    return join_fitting(lines, max_tokens)
 
 
 def write_head(answer: Answer, max_tokens: int) -> list[str]:
@@ -389,29 +381,24 @@ def write_place(hit: Hit) -> str:
     return f"{hit.rank}. {cite(hit.citation, hit.citation_state)} {section}{titles}{fields}"
 
 
-def write_excerpt(excerpt: Excerpt, cursor: int, max_tokens: int) -> str:
-    """Write lines of a document from the cursor on, as many as fit."""
+def write_excerpt(excerpt: Excerpt, max_tokens: int) -> str:
+    """Write lines of a document, as many as fit, and which the others are."""
     cited = cite(excerpt.citation, excerpt.citation_state)
     titles = cut(" > ".join((*excerpt.breadcrumb, excerpt.title)), 2 * LINE_CHARS)
     head = f"{cited} {code(titles)}. {DATA}"
-    text = fit_text(excerpt.text[cursor:], max_tokens - estimate_tokens(head) - RESERVED_TOKENS)
-    end = cursor + len(text)
-    if end >= len(excerpt.text):
-        return quote(head, text)
-    line = excerpt.span.first + excerpt.text.count("\n", 0, end)
-    return quote(head, text, f"cut before line {line} of {excerpt.span.last}: {GO_ON.format(end)}")
+    left = max_tokens - estimate_tokens(head) - RESERVED_TOKENS
+    shown, following = cut_excerpt(excerpt, BYTES_OF_TOKEN * left)
+    text = fit_text(shown.text, left)
+    if text != shown.text:
+        return quote(head, text, f"cut in line {shown.span.first}; {MORE}")
+    return quote(head, text, f"cut: read {code(following)}; {MORE}" if following else "")
 
 
-def write_outline(views: Sequence[Sequence[str]], cursor: int, max_tokens: int) -> str:
-    """Write the first of the views that fits; where none does, the last one from the cursor on."""
-    left = max_tokens - estimate_tokens(f"00,000 lines. {DATA}") - RESERVED_TOKENS
+def write_outline(views: Sequence[Sequence[str]], max_tokens: int) -> str:
+    """Write the first of the views that fits; where none does, the beginning of the last one."""
+    left = max_tokens - RESERVED_TOKENS  # but for the head and the fence
     lines = next((view for view in views if count_tokens(view) <= left), views[-1])
-    end = cursor + count_fitting(lines[cursor:], left)
-    head = f"{pluralize(len(lines), 'line')}. {DATA}"
-    text = "\n".join([*lines[cursor:end], ""])
-    if end >= len(lines):
-        return quote(head, text)
-    return quote(head, text, f"{len(lines) - end:,} more lines: give a place below, or {GO_ON.format(end)}")
+    return quote(f"{pluralize(len(lines), 'line')}. {DATA}", join_fitting(lines, left))
 
 
 def list_files(tree: DocumentTree, top: str | None) -> list[str]:
@@ -435,9 +422,7 @@ def write_related(found: Relations, max_tokens: int) -> str:
         lines.append(f"{kind}: {count:,}" if nodes else f"{kind}: none")
         lines += [f"- {describe(cited)}" for cited in nodes]
         lines += [f"- and {count - len(nodes):,} more"] if count > len(nodes) else []
-    count = count_fitting(lines, max_tokens - RESERVED_TOKENS)
-    more = [f"cut: {len(lines) - count} more lines; a larger max_tokens shows them"] if count < len(lines) else []
-    return "\n".join([*lines[:count], *more])
+    return join_fitting(lines, max_tokens)
 
 
 def quote(head: str, quoted: str, rest: str = "") -> str:
@@ -470,6 +455,14 @@ def count_fitting(lines: Sequence[str], max_tokens: int) -> int:
         if spent > max_tokens:
             return max(number, 1)
     return len(lines)
+
+
+def join_fitting(lines: Sequence[str], max_tokens: int) -> str:
+    """Return the lines, or as many as fit, and that there are more."""
+    if count_tokens(lines) <= max_tokens:
+        return "\n".join(lines)
+    count = count_fitting(lines, max_tokens - RESERVED_TOKENS)
+    return "\n".join([*lines[:count], f"cut: {len(lines) - count} more; {MORE}"])
 
 
 def fit_text(text: str, max_tokens: int) -> str:

@@ -41,12 +41,12 @@ from retriever.errors import (
 )
 from retriever.indexing.request import FolderAccess
 from retriever.lexical.tokens import tokenize
-from retriever.looking.browse import Excerpt, find_relations, read_excerpt
+from retriever.looking.browse import find_relations, read_excerpt
 from retriever.looking.status import read_overview
 from retriever.places.view import Choices, View
 from retriever.retriever import Retriever
 from retriever.searching.citations import Anchors
-from retriever.serving import Arguments, ServedIndex
+from retriever.serving import Arguments, ServedIndex, cut_excerpt
 from retriever.serving.section_html import (
     WHOLE_LINES,
     RenderOptions,
@@ -74,7 +74,7 @@ from retriever.trace import Spent, milliseconds_since
 from retriever.types import Hit, ShortAnswer
 
 PAGE_WAIT_S = 0.5  # how long a page waits for the documents to be read before it says how far that is
-MAX_SHOWN_CHARS = 60_000  # of a document in one page; a link leads to the rest
+MAX_SHOWN_BYTES = 60_000  # of a document in one page; a link leads to the rest
 MAX_RELATED = 10  # of each kind
 MAX_LISTED = 1_000  # files of a folder, on the first page
 MAX_EXCERPT_LINES = 24  # of a passage below its hit; the blocks that begin in them are shown whole
@@ -226,7 +226,8 @@ class Pages:
                 page = self._render("list.html", visit, nodes=nodes, **_show_place(outline, named))
                 return HTMLResponse(page)
             excerpt = read_excerpt(view.connection, visit.node, access)
-            node, shown = named or outline.tree.node(excerpt.node_id), _cut(excerpt, visit.passage)
+            node = named or outline.tree.node(excerpt.node_id)
+            shown, following = cut_excerpt(excerpt, MAX_SHOWN_BYTES, visit.first)
             # Lines may begin inside a block: what is above them in their file says what they are.
             whole = excerpt if named else read_excerpt(view.connection, excerpt.cited_as, access)
             begin = shown.span.first - whole.span.first
@@ -241,7 +242,6 @@ class Pages:
                 shown=(begin + front_matter, None),
             )
             text = _render_text(view, node, lines, options, visit, access)
-            rest = Span(shown.span.last + 1, excerpt.span.last) if shown.span.last < excerpt.span.last else None
             around = find_relations(view, node.id, access, MAX_RELATED)
         page = self._render(
             "document.html",
@@ -249,7 +249,7 @@ class Pages:
             excerpt=shown,
             front_matter="\n".join(lines[begin : begin + front_matter]),
             text=text,
-            following=replace(excerpt, span=rest).citation if rest else "",
+            following=following,
             around=around.beside,
             **_show_place(outline, node),
         )
@@ -309,19 +309,6 @@ def _list_recent(view: View, folder: StoredFolder) -> Iterator[tuple[str, str]]:
         written = {document.path: document.mtime_ns / 1e9 or now for document in documents}  # 0: a moment ago
         for path in sorted(written, key=written.__getitem__, reverse=True)[:MAX_LISTED]:
             yield f"{folder.prefix}{path}", display.format_age(now - written[path])
-
-
-def _cut(excerpt: Excerpt, passage: Span | None) -> Excerpt:
-    """Return the excerpt, or as many of its whole lines as one page shows, from a passage further down on."""
-    if len(excerpt.text) <= MAX_SHOWN_CHARS:
-        return excerpt
-    first = excerpt.span.first
-    if passage and excerpt.span.overlap(passage):  # the file may have been longer when it was cited
-        first = max(first, passage.first)
-    rest = excerpt.text.split("\n", first - excerpt.span.first)[-1]
-    # Cut between lines: a page that begins or ends inside one would cite what it does not show.
-    end = rest.rfind("\n", 0, MAX_SHOWN_CHARS) + 1 or rest.find("\n") + 1
-    return replace(excerpt, span=Span(first, first + rest.count("\n", 0, end) - 1), text=rest[:end])
 
 
 def _render_excerpt(

@@ -8,7 +8,7 @@ import signal
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import pytest
 from mcp import StdioServerParameters, types
@@ -116,27 +116,32 @@ def test_what_documents_say_stands_in_fences(library: ServedIndex) -> None:
     assert text.startswith("`hostile.md:1-9` `Hostile`. What documents say is")
 
 
-def read_pages(library: ServedIndex, name: str, **arguments: Any) -> list[str]:  # noqa: ANN401 - a tool's
-    """Return an answer in pages of 300 tokens."""
-    pages, cursor = list[str](), "0"
-    while cursor:
-        pages.append(tell(library, name, **arguments, max_tokens=300, cursor=int(cursor)))
+def test_a_long_text_is_read_on_by_its_place(library: ServedIndex) -> None:
+    pages, place = list[str](), "long.md"
+    while place:
+        pages.append(tell(library, "read", place=place, max_tokens=300))
         assert estimate_tokens(pages[-1]) <= 300
-        cursor = pages[-1].partition("cursor=")[2]
-    return pages
-
-
-def test_pages_of_a_text_follow_one_another(library: ServedIndex) -> None:
-    pages = read_pages(library, "read", place="long.md")
+        place = pages[-1].partition("\ncut: read `")[2].partition("`")[0]
     assert "".join(page.partition("\n```\n")[2].rpartition("```")[0] for page in pages) == LONG
 
 
-def test_pages_of_hits_follow_one_another(library: ServedIndex) -> None:
-    asked = {"question": "tomatoes and letters", "top_k": 8}
-    whole = tell(library, "search", **asked, max_tokens=10_000)
-    pages = read_pages(library, "search", **asked)
-    assert len(pages) > 1
-    assert CITED.findall("\n".join(pages)) == CITED.findall(whole)
+def test_a_line_that_is_too_long_is_said_to_be_cut(tmp_path: Path) -> None:
+    pages = {"long.md": f"# Long\n\n{'word ' * 900}\n\nEnd.\n"}
+    with ServedIndex(index=str(indexed(tmp_path, pages, WORDS_ALONE))) as library:
+        said = tell(library, "read", place="long.md:3-5", max_tokens=300)
+        last = tell(library, "read", place="long.md:3", max_tokens=300)
+        assert "End." in tell(library, "read", place="long.md:3-5", max_tokens=4_000)
+    for text in (said, last):
+        assert text.endswith("\n```\ncut in line 3; a larger max_tokens shows more")
+
+
+def test_hits_that_do_not_fit_are_counted(tmp_path: Path) -> None:
+    pages = {f"{n}.md": f"# {'Long ' * 20}\n\nShip number {n}.\n" for n in range(9)}
+    with ServedIndex(index=str(indexed(tmp_path, pages, WORDS_ALONE))) as library:
+        said = tell(library, "search", question="which ship?", top_k=9, max_tokens=300)
+    shown = CITED.findall(said)
+    assert shown
+    assert said.endswith(f"\ncut: {9 - len(shown)} more; a larger max_tokens shows more")
 
 
 def test_every_answer_stays_below_its_limit(library: ServedIndex) -> None:
