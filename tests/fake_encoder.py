@@ -49,7 +49,6 @@ class CrowdedEncoder:
         self.own, self.fingerprint = encoder, f"c4{encoder.fingerprint[2:]}"
         self.max_tokens, self.count_tokens = encoder.max_tokens, encoder.count_tokens
         self.dimension = 2 * encoder.dimension
-        self.measure_known = getattr(encoder, "measure_known", None)
         # Uneven, so that rounding to int8 does not lengthen or shorten it for a whole text.
         direction = np.random.default_rng(1).uniform(-1, 1, encoder.dimension)
         self.direction = direction / np.linalg.norm(direction)

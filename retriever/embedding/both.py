@@ -71,10 +71,6 @@ class BothEncoder:
         """Return the length of each text by the model that has more tokens for it, special ones included."""
         return list(map(max, self._english.count_tokens(texts), self.multilingual.count_tokens(texts)))
 
-    def measure_known(self, text: str) -> float:
-        """Return which share of a text the multilingual model knows, 0 to 1."""
-        return self.multilingual.measure_known(text)
-
     def encode_documents(self, texts: Sequence[str]) -> FloatMatrix:
         """Return (n, d) float32, unit rows, in the order of the texts; errors as `OnnxEncoder`."""
         rows, is_english = self._join(texts, OnnxEncoder.encode_documents)

@@ -11,8 +11,7 @@ import tomllib
 import unicodedata
 from abc import ABC, abstractmethod
 from bisect import bisect_right
-from collections import Counter
-from collections.abc import Callable, Iterable, Sequence, Set
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property, partial
 from hashlib import sha256
@@ -68,15 +67,6 @@ def served_prefixes(settings: EncoderSettings) -> Prefixes:
 _TEXTS_AT_ONCE = 256
 _WORD = re.compile(r"[^\W\d_]+")
 
-# Letters of a word in another script than Latin; a single one (`β`, `Ω`) is a sign that English has as well, unless it
-# is of a script that writes a syllable or a word with it. Compiled where it is used: 2 ms.
-_OTHER_SCRIPT = (
-    "[\u0370-\u1dff\u2c80-\u2dff\ua4d0-\ua6ff\ua800-\uab2f\ufb13-\ufdff\ufe70-\ufefc]{2,}"
-    "|[\u3005-\u318f\u31a0-\u31ff\u3400-\ua4cf\uac00-\ufaff\uff66-\uffdc\U00020000-\U000323af]+"
-)
-# A model has been taught a script that its pieces have so many letters of. That of BERT for English has 488 at most.
-_TAUGHT_LETTERS = 1_000
-
 
 @dataclass(frozen=True, slots=True)
 class CutText:
@@ -98,33 +88,9 @@ class Tokens(ABC):
     def ids(self, texts: Sequence[str]) -> list[list[int]]:
         """Return the token numbers of each text, special ones included, without any cut."""
 
-    @property
-    @abstractmethod
-    def taught_scripts(self) -> Set[str] | None:
-        """The scripts that the model has been taught; None where its pieces are not letters but bytes."""
-
     def count(self, texts: Sequence[str]) -> list[int]:
         """Return the number of tokens of each text, special ones included, without any cut."""
         return list(map(len, self.ids(texts)))
-
-    def measure_known(self, text: str) -> float:
-        """Return the share of a text that the model knows, 0 to 1: of its pieces, those in a script it was taught.
-
-        A sign of another script counts as a piece; single ones are signs that English has as well.
-        1 for a text in Latin letters, and for a model whose pieces are bytes.
-        """
-        taught = None if text.isascii() else self.taught_scripts
-        if taught is None:
-            return 1.0
-        left = re.sub(
-            _OTHER_SCRIPT,
-            lambda run: run[0] if script_of(run[0][0]) in taught else " " * len(run[0]),
-            text,
-        )
-        unknown = left.count(" ") - text.count(" ")
-        words = "".join(letter if letter.isalnum() else " " for letter in left)
-        known = self.count([words])[0] - self.count([""])[0]
-        return known / (known + unknown) if unknown else 1.0
 
     def cut(self, text: str, max_tokens: int) -> "CutText":
         """Return a beginning of the text, as long as can be, of at most `max_tokens` tokens, special ones included."""
@@ -157,14 +123,6 @@ class LibraryTokens(Tokens):
             for encoding in self.tokenizer.encode_batch_fast(texts[start : start + _TEXTS_AT_ONCE])
         ]
 
-    @cached_property
-    def taught_scripts(self) -> Set[str] | None:
-        """The scripts that the model has been taught; None where its pieces are not letters but bytes. 30 ms."""
-        if type(self.tokenizer.model).__name__ not in ("WordPiece", "Unigram"):
-            return None
-        letters = filter(str.isalpha, "".join(self.tokenizer.get_vocab()))
-        return {script for script, count in Counter(map(script_of, letters)).items() if count >= _TAUGHT_LETTERS}
-
 
 @cache
 def bundled_tokens() -> LibraryTokens:
@@ -178,6 +136,24 @@ def is_english_word(word: str) -> bool:
     return word.isprintable() and bundled_tokens().tokenizer.token_to_id(word) is not None
 
 
+TOKEN_LETTERS = 4  # of a piece of a word in Latin letters: in other scripts each letter is a piece
+
+
+def measure_known(encoder: object, text: str) -> float:
+    """Return the share of a text that a model knows, 0 to 1: of the English one what is in Latin letters.
+
+    1 for other models: their vocabulary may not be here.
+    """
+    if getattr(encoder, "bundled_as", "") != "english":
+        return 1.0
+    latin, letters = sum(map(is_latin_letter, text)), sum(map(str.isalpha, text))
+    return latin / (latin + TOKEN_LETTERS * (letters - latin)) if letters > latin else 1.0
+
+
+def is_latin_letter(letter: str) -> bool:
+    return script_of(letter) == "LATIN"
+
+
 READ_CHARS, LONG_WORD = 3_000, 4  # of a text; the shortest word in Latin letters that tells languages apart
 # Known words of these: one of 262 pages in English has fewer, none of 400 in 18 other languages more, without code.
 ENGLISH_FROM = 0.5
@@ -188,7 +164,7 @@ def measure_foreign(texts: Iterable[str]) -> float:
     """Return the share of texts that are not in English, 0 to 1, by length: the English model lacks most words."""
     foreign = total = 0
     for text in texts:
-        found = [(word, script_of(word[0]) == "LATIN") for word in _WORD.findall(text[:READ_CHARS].lower())]
+        found = [(word, is_latin_letter(word[0])) for word in _WORD.findall(text[:READ_CHARS].lower())]
         words = [(word, is_latin) for word, is_latin in found if len(word) >= (LONG_WORD if is_latin else 2)]
         if words:
             total += len(text)
@@ -241,10 +217,6 @@ class TokenEncoder(ABC):
     def count_tokens(self, texts: Sequence[str]) -> list[int]:
         """Return the length of each text in tokens, special ones included, without any cut."""
         return self._tokens.count(texts)
-
-    def measure_known(self, text: str) -> float:
-        """Return which share of a text the model knows, 0 to 1 (`Tokens.measure_known`)."""
-        return self._tokens.measure_known(text)
 
     def encode_documents(self, texts: Sequence[str]) -> FloatMatrix:
         """Return (n, d) float32, unit rows, in the order of the texts.

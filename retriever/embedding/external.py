@@ -85,10 +85,6 @@ class RemoteEncoder(TokenEncoder):
     def _limit(self) -> int:
         return self._settings.max_tokens
 
-    def measure_known(self, text: str) -> float:
-        """Return 1: the model's vocabulary is not here."""
-        return 1.0
-
     def _embed(self, texts: Sequence[CutText], *, are_questions: bool) -> FloatMatrix:
         parts = [np.empty((0, self.dimension), dtype=np.float32)]
         for start in range(0, len(texts), BATCH_SIZE):

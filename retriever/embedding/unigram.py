@@ -7,7 +7,7 @@ import json
 import math
 import unicodedata
 from bisect import bisect_left
-from collections.abc import Sequence, Set
+from collections.abc import Sequence
 from functools import cached_property, lru_cache
 from itertools import accumulate, chain
 
@@ -27,8 +27,8 @@ class UnigramTokens(Tokens):
     """Tokens by a file with a line for each beginning of pieces; what is spelled as a special piece is none.
 
     Beginnings are two letters, or three with the blank before a word; shorter pieces have lines of their own. Behind it
-    and a tab are the pieces: the number of each, and its score, the logarithm of its share of all that is written. The
-    line of the empty beginning names the scripts that the model was taught. Lines are in the order of their bytes.
+    and a tab are the pieces: the number of each, and its score, the logarithm of its share of all that is written.
+    Lines are in the order of their bytes; that of the empty beginning is not read.
     """
 
     @cached_property
@@ -38,11 +38,6 @@ class UnigramTokens(Tokens):
     def _line_at(self, place: int) -> bytes:
         start, end = self._lines.rfind(b"\n", 0, place) + 1, self._lines.find(b"\n", place)
         return self._lines[start : end if end >= 0 else None]  # nothing ends the last line
-
-    @property
-    def taught_scripts(self) -> Set[str]:
-        """The scripts that the model has been taught."""
-        return {*json.loads(self._line_at(0))}
 
     def ids(self, texts: Sequence[str]) -> list[list[int]]:
         """Return the token numbers of each text, special ones included, without any cut."""

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from pageindex.node import MAX_TERM_WORDS, Node, NodeKind, Span, Unit, UnitKind
 from retriever.display import RELATIONS, find_highlights
+from retriever.embedding.encoder import measure_known
 from retriever.errors import EncoderError
 from retriever.indexing.request import FolderAccess
 from retriever.lexical.sections import SEARCHED_FIELDS, find_reader, is_status, mark_property, tokenize_properties
@@ -228,7 +229,7 @@ def read_units(
     knows too little of the question's script, or cannot be used, it says nothing, and the recorder why.
     """
     with recorder.stage(StageName.READ) as note:
-        known = reader.encoder.measure_known(question)
+        known = measure_known(reader.encoder, question)
         if known < UNDERSTOOD_FROM:
             note.skip(f"the reader knows {known:.0%} of the question")
             return ()

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from retriever.embedding import unread_tokens
-from retriever.embedding.encoder import checked_rows
+from retriever.embedding.encoder import checked_rows, measure_known
 from retriever.errors import EncoderError, QuestionError
 from retriever.lexical.sections import find_recent_day, mark_property
 from retriever.lexical.spelling import CorrectedQuestion, correct
@@ -225,9 +225,7 @@ def encode(encoder: Encoder, queries: Sequence[Query], recorder: Recorder) -> En
         recorder: learns what is not read of a long text, or why there are no vectors: then the result is None, as for a
             question of which the encoder knows next to nothing.
     """
-    # Asked by name: the vocabulary of an encoder may not be here.
-    measure_known = getattr(encoder, "measure_known", None)
-    known = measure_known(queries[0].text) if measure_known else 1.0
+    known = measure_known(encoder, queries[0].text)
     if known < LEAST_KNOWN:
         text = f"the embedding model knows {known:.0%} of the question, which was searched for by its words alone"
         recorder.degrade(StageName.EMBED, text)

@@ -9,7 +9,7 @@ import pytest
 from retriever.api import index_folders, open_retriever
 from retriever.embedding import bundled_encoder
 from retriever.embedding.both import ENGLISH_SHARE, UNRELATED, BothEncoder
-from retriever.embedding.encoder import BUNDLED_MODELS, MULTILINGUAL_MODEL, bundled_tokens
+from retriever.embedding.encoder import BUNDLED_MODELS, MULTILINGUAL_MODEL, measure_known
 from retriever.embedding.unigram import UnigramTokens
 from retriever.retriever import Retriever
 from retriever.settings import EncoderSettings
@@ -139,7 +139,7 @@ def test_a_document_that_changes_its_language_is_read_in_the_new_one(tmp_path: P
 
 @pytest.mark.parametrize(("text", "known"), read_table("words", "What the English model knows"))
 def test_what_the_english_model_knows(text: str, known: float) -> None:
-    assert bundled_tokens().measure_known(text) == pytest.approx(known, abs=1e-4)
+    assert measure_known(bundled_encoder(EncoderSettings()), text) == pytest.approx(known, abs=1e-4)
 
 
 def test_a_text_has_the_tokens_that_the_package_gives_it() -> None:
