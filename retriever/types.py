@@ -234,17 +234,17 @@ class Hit(Cited):
 
 
 @dataclass(frozen=True)
-class SimilarSection(Cited):
-    """A section that is near in meaning to another one."""
+class Neighbour(Cited):
+    """A file or a section beside another one in the tree, linked with it, or near in meaning."""
 
-    rank: int
-    """From 1."""
     title: str
     breadcrumb: tuple[str, ...]
     """Titles above it, outermost first."""
     summary: str
     """Its first sentences, at most about 200 characters."""
-    similarity: float
+    rank: int = 1
+    """Among those near in meaning, from 1."""
+    similarity: float = 0.0
     """The cosine of the means of both sections' chunk vectors: about 0 for unrelated ones, 1 for equal ones."""
 
 
@@ -257,7 +257,7 @@ class SimilarSections:
     file: str
     """Relative to its indexed folder."""
     title: str
-    sections: tuple[SimilarSection, ...]
+    sections: tuple[Neighbour, ...]
     """Nearest first; empty where there is nothing else."""
 
 

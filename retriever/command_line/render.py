@@ -26,7 +26,7 @@ from retriever.display import (
 )
 from retriever.errors import name_program
 from retriever.trace import Spent
-from retriever.types import Answer, Cited, Hit, ShortAnswer, SimilarSection, SimilarSections
+from retriever.types import Answer, Cited, Hit, Neighbour, ShortAnswer, SimilarSections
 
 MAX_WIDTH = 110  # columns: longer lines of prose are hard to read
 MIN_WIDTH = 40
@@ -119,7 +119,7 @@ def show_similar(page: Page, found: SimilarSections) -> None:
             page.paragraph(Text(sanitize_line(item.summary), QUIET), INDENT)
 
 
-def show_place(page: Page, found: Hit | SimilarSection, beside: str) -> None:
+def show_place(page: Page, found: Hit | Neighbour, beside: str) -> None:
     """Print the citation of a section, with something beside it, and the titles above it."""
     doubt = format_doubt(found.citation_state)
     page.line(Text.assemble((f"{found.rank:>2}  ", QUIET), page.cite(found), (f"{beside}{doubt}", QUIET)))

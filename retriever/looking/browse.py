@@ -10,7 +10,7 @@ import contextlib
 import json
 import re
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from pathlib import PurePosixPath
 from typing import NamedTuple
@@ -26,14 +26,14 @@ from retriever.indexing.request import FolderAccess, locate_path
 from retriever.lexical.sections import drop_arguments, list_names
 from retriever.lexical.tokens import remove_accents
 from retriever.places.view import View
-from retriever.searching.citations import Anchors
+from retriever.searching.citations import Anchor, Anchors
 from retriever.store import reading
 from retriever.store.database import Connection
 from retriever.store.reading import OutlineNode, StoredNode, read_titles
 from retriever.store.text_vectors import chunk_vectors, distinct_keys, relate, vectors_of_nodes
 from retriever.store.writing import NODE_BITS
 from retriever.text import cut
-from retriever.types import CitationState, Cited, FloatMatrix, SimilarSection, SimilarSections
+from retriever.types import Cited, FloatMatrix, Neighbour, SimilarSections
 
 LINES = re.compile(r"(?P<path>.+):(?P<first>\d{1,9})(?:-(?P<last>\d{1,9}))?", re.DOTALL)  # as a hit is cited
 MAX_NAMED = 8  # sections that a reference may mean; more are not listed
@@ -356,23 +356,17 @@ def _cut(text: str, span: Span) -> str:
 # What a section stands beside: its parent, its children, its siblings, and the links from it and to it.
 
 
-@dataclass(frozen=True)
-class CitedNode:
-    """A file or a section as it is cited now."""
-
-    node: Node
-    citation: str
-    state: CitationState
+SUMMARY_CHARS = 200
 
 
 @dataclass(frozen=True)
 class Relations:
     """A file or a section among its neighbours."""
 
-    asked: CitedNode
+    asked: Neighbour
     # By kind how many there are, and the first of them: parent, children and siblings (the nearest first) of a section;
     # links and backlinks, of a file those of its sections to other files and from them; similar ones.
-    beside: Mapping[str, tuple[int, Sequence[CitedNode]]]
+    beside: Mapping[str, tuple[int, Sequence[Neighbour]]]
 
 
 def find_relations(view: View, reference: str, access: FolderAccess, most: int) -> Relations:
@@ -400,19 +394,37 @@ def find_relations(view: View, reference: str, access: FolderAccess, most: int) 
     found = {kind: list(dict.fromkeys(node.id for node in nodes)) for kind, nodes in kinds.items()}
     with contextlib.suppress(RetrieverError):  # it has no text, or the index no vectors: the rest can be said
         found["similar"] = list(score_similar(view, key, node_id, MOST_RELATED))
-    nodes = tree.read([node_id, *(own for ids in found.values() for own in ids[:most])])
-    keys = {own: tree.document_key(own) for own in nodes}
+    cited = cite_nodes(view, [node_id, *(own for ids in found.values() for own in ids[:most])], access)
+    beside = {kind: (len(ids), [cited[own] for own in ids[:most]]) for kind, ids in found.items()}
+    return Relations(cited[node_id], beside)
+
+
+def cite_nodes(view: View, node_ids: Iterable[str], access: FolderAccess) -> dict[str, Neighbour]:
+    """Cite loaded files and sections, by their ids; a file without lines above its first heading by all its lines."""
+    tree = view.tree
+    nodes = tree.read(node_ids)
+    keys = {node_id: tree.document_key(node_id) for node_id in nodes}
     anchors = Anchors(view.connection, set(keys.values()), access)
-
-    def cite(own: str) -> CitedNode:
-        node, name = nodes[own], anchors.documents[keys[own]].name
-        if node.span is None:
-            return CitedNode(node, name, "exact")
-        anchor = anchors.anchor(keys[own], node.span, node.text)
-        return CitedNode(node, f"{name}:{anchor.span}", anchor.state)
-
-    beside = {kind: (len(ids), [cite(own) for own in ids[:most]]) for kind, ids in found.items()}
-    return Relations(cite(node_id), beside)
+    cited = {}
+    for node_id, key in keys.items():
+        node, document = nodes[node_id], anchors.documents[key]
+        if node.span:
+            anchor = anchors.anchor(key, node.span, node.text)
+        else:
+            last = max((part.span.last for part in tree.sections(key) if part.span), default=1)
+            anchor = Anchor(Span(1, last), anchors.look_at(key)[0])
+        cited[node_id] = Neighbour(
+            node_id=node_id,
+            folder=document.folder,
+            file=node.path,
+            span=anchor.span,
+            title=node.title,
+            breadcrumb=node.breadcrumb,
+            summary=cut(node.summary, SUMMARY_CHARS),
+            citation_state=anchor.state,
+            cited_as=document.name,
+        )
+    return cited
 
 
 # The sections that are nearest in meaning: no question, and no model but that of the index. What a section says is the
@@ -424,7 +436,6 @@ MOST_RELATED = 5  # similar sections among the neighbours
 FIRST_CHUNKS = 200  # of other sections, that are looked at
 COMPARED = 500  # texts, each with each
 FEWEST_FILES = 10  # with a title, for a template
-SUMMARY_CHARS = 200
 
 
 def find_similar(
@@ -443,29 +454,13 @@ def find_similar(
     """
     key, node_id = find_in_documents(view.connection, reference)
     scores = score_similar(view, key, node_id, count, unlinked=unlinked)
-    nodes = view.tree.read([node_id, *scores])
-    asked, keys = nodes[node_id], {near: view.tree.document_key(near) for near in scores}
-    anchors = Anchors(view.connection, set(keys.values()), access)
-    sections = []
-    for rank, (near, similarity) in enumerate(scores.items(), start=1):
-        node, document = nodes[near], anchors.documents[keys[near]]
-        assert node.span is not None, "only nodes with lines have chunks"
-        anchor = anchors.anchor(keys[near], node.span, node.text)
-        section = SimilarSection(
-            rank=rank,
-            node_id=near,
-            folder=document.folder,
-            file=node.path,
-            span=anchor.span,
-            title=node.title,
-            breadcrumb=node.breadcrumb,
-            summary=cut(node.summary, SUMMARY_CHARS),
-            similarity=similarity,
-            citation_state=anchor.state,
-            cited_as=document.name,
-        )
-        sections.append(section)
-    return SimilarSections(node_id=node_id, file=asked.path, title=asked.title, sections=tuple(sections))
+    cited = cite_nodes(view, [node_id, *scores], access)
+    sections = [
+        replace(cited[near], rank=rank, similarity=similarity)
+        for rank, (near, similarity) in enumerate(scores.items(), start=1)
+    ]
+    asked = cited[node_id]
+    return SimilarSections(node_id=node_id, file=asked.file, title=asked.title, sections=tuple(sections))
 
 
 def score_similar(

@@ -35,12 +35,12 @@ from starlette.routing import Route
 from pageindex.node import DocumentTree, NodeKind
 from retriever.display import CITATION_STATES, VERDICTS, code, explain_corrections, fence, format_status, pluralize
 from retriever.errors import RetrieverError, UnknownReferenceError, UsageError
-from retriever.looking.browse import CitedNode, Excerpt, Relations, find_relations, load_tree_at
+from retriever.looking.browse import Excerpt, Relations, find_relations, load_tree_at
 from retriever.query import AskRequest, Scope
 from retriever.serving import Arguments, ServedIndex, cut_excerpt, read_arguments
 from retriever.settings import profile_names
 from retriever.text import cut
-from retriever.types import Answer, CitationState, Hit, ShortAnswer
+from retriever.types import Answer, CitationState, Hit, Neighbour, ShortAnswer
 
 INSTRUCTIONS = (
     "Searches the user's own documents (Markdown); ask when they may say something. Use search first, then read what "
@@ -414,8 +414,8 @@ def list_files(tree: DocumentTree, top: str | None) -> list[str]:
 def write_related(found: Relations, max_tokens: int) -> str:
     """Write a node and a list for each kind of neighbour."""
 
-    def describe(cited: CitedNode) -> str:
-        return f"{code(cut(cited.node.title, LINE_CHARS))} {cite(cited.citation, cited.state)}"
+    def describe(cited: Neighbour) -> str:
+        return f"{code(cut(cited.title, LINE_CHARS))} {cite(cited.citation, cited.citation_state)}"
 
     lines = [f"{describe(found.asked)}. {DATA}"]
     for kind, (count, nodes) in found.beside.items():
