@@ -28,7 +28,7 @@ from benchmarks.first_screen import draw_halves, draw_titles, draw_words
 from benchmarks.quality import Benchmark
 from retriever import Retriever, open_retriever
 from retriever.embedding.onnx import OnnxEncoder
-from retriever.evaluation import DEPTH, Gold, Question, Sections, measure_ranking, read_questions
+from retriever.evaluation import DEPTH, Gold, Question, find_right, list_sections, measure_ranking, read_questions
 from retriever.query import AskRequest
 from retriever.searching import known_items
 from tests.fake_encoder import CrowdedEncoder
@@ -134,9 +134,9 @@ def measure(
         else:
             opened = open_retriever((), index, settings=settings)
         retriever = stack.enter_context(opened)
-        sections = Sections(retriever.nodes())
+        sections = list_sections(retriever.nodes())
         for item in filter(lambda item: item.is_answerable, asked.questions):
-            found = measure_ranking(order(retriever, item.question), sections.find_right(item.gold))
+            found = measure_ranking(order(retriever, item.question), find_right(sections, item.gold))
             for name in ("nDCG@10", "hit@5"):
                 values.setdefault(f"{asked.group} {name}", []).append(found[name])
         for kind, question, gold in drawn:

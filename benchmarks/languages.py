@@ -18,14 +18,13 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from statistics import mean
 from tempfile import TemporaryDirectory
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from retriever import open_retriever
 from retriever.embedding.encoder import measure_foreign
-from retriever.evaluation import EvaluationInput, QuestionSet, System, ask_all, read_questions, summarize
+from retriever.evaluation import QuestionSet, System, ask_all, read_questions
 
 NOTES = Path(__file__).parents[1] / "tests" / "data" / "languages"
 SYSTEMS = (
@@ -49,21 +48,13 @@ def read_set(notes: Path, language: str, folder: str) -> QuestionSet:
 def measure(notes: Path, language: str, docs: Path, index: str) -> str:
     """Return a row: each system's measures, then how the verdicts are distributed."""
     questions = read_set(notes, language, "" if docs != notes else f"{language}/")
-    asked = EvaluationInput(questions, (str(docs),), index)
-    runs = [ask_all(system, asked) for system in SYSTEMS]
-    sections = runs[0].sections
-    with open_retriever(asked.docs, index) as retriever:
-        summary = summarize(questions, runs)
-        cells = [
-            f"{mean(values[name] for values in system.per_question.values()):.3f}"
-            for system in summary.systems
-            for name in MEASURES
-        ]
+    measured = [ask_all(system, questions.questions, (str(docs),), index) for system in SYSTEMS]
+    cells = [f"{system.overall[name].mean:.3f}" for system in measured for name in MEASURES]
+    with open_retriever((docs,), index) as retriever:
         right_first, others, unanswered = Counter[str](), Counter[str](), Counter[str]()
         for question in questions.questions:
-            answer = retriever.search(question.question)
-            is_right = answer.hits and answer.hits[0].node_id in sections.find_right(question.gold)
-            (right_first if is_right else others)[answer.verdict] += 1
+            values = measured[0].per_question.get(question.id, {})
+            (right_first if values.get("hit@1") else others)[retriever.search(question.question).verdict] += 1
         for question in read_questions(notes / f"{language}.unanswerable.jsonl").questions:
             unanswered[retriever.search(question.question).verdict] += 1
     verdicts = [

@@ -14,14 +14,13 @@ import time
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
-from statistics import mean
 from tempfile import TemporaryDirectory
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from benchmarks.languages import read_set
 from retriever import open_retriever
-from retriever.evaluation import EvaluationInput, QuestionSet, System, ask_all, read_questions, summarize
+from retriever.evaluation import QuestionSet, System, ask_all, read_questions
 
 NOTES = Path(__file__).parent / "data" / "languages"
 CHOICES = ("english", "multilingual", "both")
@@ -29,13 +28,12 @@ CHOICES = ("english", "multilingual", "both")
 
 def measure(questions: QuestionSet, near_misses: Path, docs: str, index: str, system: System) -> str:
     """Return what one set finds, and its verdicts."""
-    run = ask_all(system, EvaluationInput(questions, (docs,), index))
-    (measured,) = summarize(questions, [run]).systems
-    values = [mean(values[name] for values in measured.per_question.values()) for name in ("hit@5", "nDCG@10")]
+    measured = ask_all(system, questions.questions, (docs,), index)
+    values = [measured.overall[name].mean for name in ("hit@5", "nDCG@10")]
     found, missed, unanswered = Counter[str](), Counter[str](), Counter[str]()
     with open_retriever((docs,), index, system.profile, system.settings) as retriever:
         for question in questions.questions:
-            is_found = run.sections.find_right(question.gold) & set(run.outcomes[question.id].found[:5])
+            is_found = measured.per_question.get(question.id, {}).get("hit@5")
             (found if is_found else missed)[retriever.search(question.question).verdict] += 1
         if near_misses.exists():
             for question in read_questions(near_misses).questions:

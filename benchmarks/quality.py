@@ -25,12 +25,11 @@ from retriever.evaluation import (
     DEVIATIONS,
     HEADLINES,
     Estimate,
-    EvaluationInput,
     Summary,
     System,
     ask_all,
+    compare,
     read_questions,
-    summarize,
 )
 from retriever.query import Expansion
 
@@ -70,11 +69,11 @@ class Benchmark:
 def measured(benchmark: Benchmark, index: str) -> Summary:
     """Measure every system on one set."""
     questions = read_questions(benchmark.questions)
-    plain = EvaluationInput(questions, (str(benchmark.docs),), index)
-    runs = [ask_all(system, plain) for system in SYSTEMS]
+    given = questions.questions, (str(benchmark.docs),), index
+    systems = [ask_all(system, *given) for system in SYSTEMS]
     if expansions := benchmark.read_expansions():
-        runs.append(ask_all(EXPANDED, EvaluationInput(questions, plain.docs, index, expansions)))
-    return summarize(questions, runs)
+        systems.append(ask_all(EXPANDED, *given, expansions))
+    return compare(questions, systems)
 
 
 def mean_rows(summaries: Sequence[Summary]) -> Iterator[str]:

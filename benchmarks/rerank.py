@@ -24,7 +24,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from benchmarks.quality import Benchmark
 from retriever import open_retriever, rerank
-from retriever.evaluation import DEPTH, Judgements, Question, Sections, measure_ranking, read_questions
+from retriever.evaluation import DEPTH, Judgements, Question, find_right, list_sections, measure_ranking, read_questions
 from retriever.query import AskRequest, Expansion
 from retriever.rerank import RerankInput, RerankOutput, rank_value
 from retriever.retriever import Retriever
@@ -99,8 +99,8 @@ class Questions:
         questions = [question for question in read_questions(benchmark.questions).questions if question.gold]
         recorded = benchmark.read_expansions()
         with open_retriever([benchmark.docs], index) as retriever:
-            sections = Sections(retriever.nodes())
-        right = {question.id: sections.find_right(question.gold) for question in questions}
+            sections = list_sections(retriever.nodes())
+        right = {question.id: find_right(sections, question.gold) for question in questions}
         return cls(benchmark.docs, index, questions, right, recorded)
 
     def open(self, profile: str, settings: Mapping[str, Any]) -> Retriever:

@@ -10,7 +10,7 @@ list, which begins with all that is right in the whole index.
 
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
 from math import log2, sqrt
@@ -27,7 +27,7 @@ from retriever.api import open_retriever
 from retriever.errors import UsageError
 from retriever.query import AskRequest, Expansion
 from retriever.settings import merge
-from retriever.trace import NoProgress
+from retriever.trace import NoProgress, milliseconds_since
 from retriever.types import Progress, StageName
 
 MAX_NAMED = 20  # mistakes that are named one by one
@@ -75,11 +75,6 @@ class QuestionSet:
     name: str
     questions: tuple[Question, ...]  # in the order of the file; every id once
 
-    @property
-    def kinds(self) -> tuple[str, ...]:
-        """Return the kinds of the answerable questions, in the order in which they first come."""
-        return tuple(dict.fromkeys(question.kind for question in self.questions if question.is_answerable))
-
 
 def read_questions(path: Path) -> QuestionSet:
     """Read lines of `{"id", "question", "kind", "gold": [{"file", "start_line", "end_line"}]}`; `kind` may be missing.
@@ -124,31 +119,36 @@ def refuse(mistakes: Sequence[str], hint: str = "") -> None:
 Judgements: TypeAlias = frozenset[str]
 
 
-class Sections:
-    """The sections that can be found: nodes with lines of their own."""
+# By file, the sections that can be found: nodes with lines of their own.
+Sections: TypeAlias = Mapping[str, Sequence[tuple[str, Span]]]
 
-    def __init__(self, nodes: Iterable[Node]) -> None:
-        self._by_file: dict[str, list[tuple[str, Span]]] = defaultdict(list)
-        for node in nodes:
-            if node.span:
-                self._by_file[node.path].append((node.id, node.span))
 
-    def find_right(self, gold: Iterable[Gold]) -> Judgements:
-        """Return the sections whose own lines overlap one of the gold spans."""
-        found = ((node_id, span.overlap(lines.span)) for lines in gold for node_id, span in self._by_file[lines.file])
-        return frozenset(node_id for node_id, lines in found if lines)
+def list_sections(nodes: Iterable[Node]) -> Sections:
+    """Return those of the nodes that have lines of their own."""
+    by_file = defaultdict[str, list[tuple[str, Span]]](list)
+    for node in nodes:
+        if node.span:
+            by_file[node.path].append((node.id, node.span))
+    return by_file
 
-    def check(self, questions: Iterable[Question]) -> None:
-        """Raise UsageError for gold spans that touch no section: each would count as never found."""
-        refuse(
-            [
-                f"question {question.id}: {gold.file}:{gold.span} is not in the index"
-                for question in questions
-                for gold in question.gold
-                if not self.find_right([gold])
-            ],
-            "the documents changed since the questions were written, or are other ones",
-        )
+
+def find_right(sections: Sections, gold: Iterable[Gold]) -> Judgements:
+    """Return the sections whose own lines overlap one of the gold spans."""
+    found = ((node_id, span.overlap(lines.span)) for lines in gold for node_id, span in sections.get(lines.file, ()))
+    return frozenset(node_id for node_id, lines in found if lines)
+
+
+def check_gold(sections: Sections, questions: Iterable[Question]) -> None:
+    """Raise UsageError for gold spans that touch no section: each would count as never found."""
+    refuse(
+        [
+            f"question {question.id}: {gold.file}:{gold.span} is not in the index"
+            for question in questions
+            for gold in question.gold
+            if not find_right(sections, [gold])
+        ],
+        "the documents changed since the questions were written, or are other ones",
+    )
 
 
 # What a ranking is worth
@@ -176,8 +176,6 @@ def measure_ranking(ranking: Sequence[str], right: Judgements) -> Values:
 DEVIATIONS = 1.96  # of a normal distribution, that hold 95 %
 EQUAL = 1e-12  # sums of the same numbers in another order differ by less
 
-FloatArray = npt.NDArray[np.float64]
-
 
 @dataclass(frozen=True)
 class Estimate:
@@ -190,21 +188,19 @@ class Estimate:
 
 
 @dataclass(frozen=True)
-class MeanDifference:
-    """A measure of one system against another's, question by question."""
+class MeanDifference(Estimate):
+    """A measure of one system minus another's, question by question."""
 
-    mean: float  # the first one's mean minus the second one's
-    low: float
-    high: float  # the ends of the 95 % interval of that
     wins: int  # questions where the first one is better
     losses: int
     ties: int
 
 
-def estimate(values: Sequence[float]) -> Estimate:
-    """Return the mean of the values and its interval."""
+def estimate(values: Sequence[float] | npt.NDArray[np.float64]) -> Estimate:
+    """Return the mean of the values and its interval, by the normal approximation; no end is beyond their range."""
     array = np.asarray(values, np.float64)
-    low, high = find_interval(array)
+    margin = DEVIATIONS * float(array.std()) / sqrt(len(array))
+    low, high = np.clip(array.mean() + np.array([-margin, margin]), array.min(), array.max()).tolist()
     return Estimate(float(array.mean()), low, high, len(array))
 
 
@@ -212,16 +208,8 @@ def difference(first: Sequence[float], second: Sequence[float]) -> MeanDifferenc
     """Return the paired difference and its interval."""
     array = np.asarray(first, np.float64) - np.asarray(second, np.float64)
     array[np.abs(array) < EQUAL] = 0.0
-    low, high = find_interval(array)
     wins, losses = int((array > 0).sum()), int((array < 0).sum())
-    return MeanDifference(float(array.mean()), low, high, wins, losses, len(array) - wins - losses)
-
-
-def find_interval(array: FloatArray) -> tuple[float, float]:
-    """Return the 95 % interval of the mean of some values, by the normal approximation; none is beyond their range."""
-    margin = DEVIATIONS * float(array.std()) / sqrt(len(array))
-    low, high = np.clip(array.mean() + np.array([-margin, margin]), array.min(), array.max())
-    return float(low), float(high)
+    return MeanDifference(**vars(estimate(array)), wins=wins, losses=losses, ties=len(array) - wins - losses)
 
 
 # The systems that are asked.
@@ -246,67 +234,71 @@ class System:
 
 
 @dataclass(frozen=True)
-class EvaluationInput:
-    """The documents and what is asked of them."""
-
-    questions: QuestionSet
-    # Folders that are indexed first, only what changed, by the settings of each system; empty for those of `index`.
-    docs: Sequence[str] = ()
-    index: str | None = None  # as for `open_retriever`
-    expansions: Mapping[str, Expansion] = field(default_factory=dict)  # by question id; empty: nothing is expanded
-
-
-@dataclass(frozen=True)
 class Outcome:
     """The answer of a system to one question."""
 
-    found: tuple[str, ...]  # node ids, best first, each once
+    question: Question
+    values: Values  # empty where the documents hold no answer
     abstained: bool  # whether it said that the documents hold no answer
     milliseconds: float  # from the question to the answer, models and index open
     # Stages that failed: what was found then says nothing of the ranking, and is not measured.
     failures: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
-class Run:
-    """The answers of a system to all questions."""
+def ask_all(
+    system: System,
+    questions: Sequence[Question],
+    docs: Sequence[str] = (),
+    index: str | None = None,
+    expansions: Mapping[str, Expansion] | None = None,
+    progress: Progress | None = None,
+) -> "SystemSummary":
+    """Ask one system all questions, and measure its answers.
 
-    system: System
-    outcomes: Mapping[str, Outcome]  # by question id
-    sections: Sections  # what could be found
+    Args:
+        system: to ask.
+        questions: at least one.
+        docs: folders that are indexed first, only what changed, by the settings of the system; empty for those of
+            `index`.
+        index: as for `open_retriever`.
+        expansions: what a language model wrote for a question, by its id; without them nothing is expanded.
+        progress: told how far it is.
 
-
-def ask_all(system: System, asked: EvaluationInput, progress: Progress | None = None) -> Run:
-    """Return the answers of one system to all questions; raises as `Retriever.search`."""
-    questions = asked.questions.questions
+    Raises:
+        RetrieverError: as `Retriever.search`; UsageError where a question is not of these documents.
+    """
+    expansions, shown = expansions or {}, progress or NoProgress()
     settings = merge(system.settings, {"top_k": DEPTH})
-    with open_retriever(asked.docs, asked.index, system.profile, settings, progress) as retriever:
-        sections = Sections(retriever.nodes())
-        sections.check(questions)
+    with open_retriever(docs, index, system.profile, settings, progress) as retriever:
+        sections = list_sections(retriever.nodes())
+        check_gold(sections, questions)
         retriever.search(questions[0].question)  # before the clock runs: the first one opens the model and the index
-        progress = progress or NoProgress()
-        progress.start(system.name, len(questions), "questions")
-        outcomes = {}
+        shown.start(system.name, len(questions), "questions")
+        outcomes = []
         for number, question in enumerate(questions, start=1):
             begun = time.perf_counter()
-            answer = retriever.search(AskRequest(question.question, expansion=asked.expansions.get(question.id)))
-            outcomes[question.id] = Outcome(
-                found=tuple(hit.node_id for hit in answer.hits),
+            answer = retriever.search(AskRequest(question.question, expansion=expansions.get(question.id)))
+            milliseconds = milliseconds_since(begun)
+            found, right = [hit.node_id for hit in answer.hits], find_right(sections, question.gold)
+            outcome = Outcome(
+                question,
+                measure_ranking(found, right) if right else {},
                 abstained=answer.verdict == "none" or not answer.hits,
-                milliseconds=1000 * (time.perf_counter() - begun),
+                milliseconds=milliseconds,
                 failures=tuple(str(item) for item in answer.degraded if item.stage not in REMARK_STAGES),
             )
-            progress.advance(system.name, number)
-        progress.finish(system.name)
-    return Run(system, outcomes, sections)
+            outcomes.append(outcome)
+            shown.advance(system.name, number)
+        shown.finish(system.name)
+    return summarize(system, outcomes)
 
 
-# The runs of some systems become one table.
+# What systems found becomes one table.
 
 
 @dataclass(frozen=True)
 class SystemSummary:
-    """The measures of a run."""
+    """The measures of a system."""
 
     system: str
     profile: str
@@ -341,51 +333,44 @@ class Summary:
     comparisons: tuple[Comparison, ...]  # of each pair, the later one with the earlier one
 
 
-def summarize(questions: QuestionSet, runs: Sequence[Run]) -> Summary:
-    """Measure every run, and compare every pair."""
-    systems = tuple(summarize_run(questions, run) for run in runs)
-    comparisons = (pair for before, after in combinations(systems, 2) for pair in compare(after, before))
-    return Summary(questions, systems, tuple(comparisons))
-
-
-def summarize_run(questions: QuestionSet, run: Run) -> SystemSummary:
-    """Return all measures of one run; a question with a failed stage is in none of them."""
-    whole = [question for question in questions.questions if not run.outcomes[question.id].failures]
-    answerable = [question for question in whole if question.is_answerable]
-    values = {
-        item.id: measure_ranking(run.outcomes[item.id].found, run.sections.find_right(item.gold)) for item in answerable
-    }
-    times = [item.milliseconds for item in run.outcomes.values()]
-    abstained: dict[bool, list[bool]] = {True: [], False: []}  # by whether the documents hold an answer
-    for question in whole:
-        abstained[question.is_answerable].append(run.outcomes[question.id].abstained)
+def summarize(system: System, outcomes: Sequence[Outcome]) -> SystemSummary:
+    """Return all measures of one system; a question with a failed stage is in none of them."""
+    whole = [item for item in outcomes if not item.failures]
+    answerable = [item for item in whole if item.question.is_answerable]
+    abstained = (
+        [item.abstained for item in answerable],
+        [item.abstained for item in whole if not item.question.is_answerable],
+    )
+    by_kind = defaultdict[str, list[Values]](list)
+    for item in answerable:
+        by_kind[item.question.kind].append(item.values)
+    times = [item.milliseconds for item in outcomes]
     return SystemSummary(
-        system=run.system.name,
-        profile=run.system.profile,
-        settings=run.system.settings,
-        per_question=values,
-        overall=estimate_measures(values.values()),
-        by_kind={
-            kind: estimate_measures(values[item.id] for item in answerable if item.kind == kind)
-            for kind in questions.kinds
-        },
-        failures=Counter(sentence for item in run.outcomes.values() for sentence in item.failures),
+        system=system.name,
+        profile=system.profile,
+        settings=system.settings,
+        per_question={item.question.id: item.values for item in answerable},
+        overall=estimate_measures([item.values for item in answerable]),
+        by_kind={kind: estimate_measures(values) for kind, values in by_kind.items()},
+        failures=Counter(sentence for item in outcomes for sentence in item.failures),
         p50_ms=float(np.percentile(times, 50)),
         p95_ms=float(np.percentile(times, 95)),
-        abstention=fmean(abstained[False]) if abstained[False] else None,
-        false_abstention=fmean(abstained[True]) if abstained[True] else None,
+        abstention=fmean(abstained[1]) if abstained[1] else None,
+        false_abstention=fmean(abstained[0]) if abstained[0] else None,
     )
 
 
-def estimate_measures(values: Iterable[Values]) -> dict[str, Estimate]:
+def estimate_measures(values: Sequence[Values]) -> dict[str, Estimate]:
     """Return the mean of each measure over some questions; nothing without questions."""
-    listed = list(values)
-    return {name: estimate([measures[name] for measures in listed]) for name in (listed[0] if listed else ())}
+    return {name: estimate([measures[name] for measures in values]) for name in (values[0] if values else ())}
 
 
-def compare(first: SystemSummary, second: SystemSummary) -> Iterator[Comparison]:
-    """Yield the difference of two systems by each of the compared measures."""
-    shared = first.per_question.keys() & second.per_question.keys()
-    for name in COMPARED if shared else ():
-        values = ([system.per_question[key][name] for key in sorted(shared)] for system in (first, second))
-        yield Comparison(first.system, second.system, name, difference(*values))
+def compare(questions: QuestionSet, systems: Sequence[SystemSummary]) -> Summary:
+    """Compare every pair of systems by each of the compared measures."""
+    comparisons = []
+    for before, after in combinations(systems, 2):
+        shared = sorted(before.per_question.keys() & after.per_question.keys())
+        for name in COMPARED if shared else ():
+            values = ([system.per_question[key][name] for key in shared] for system in (after, before))
+            comparisons.append(Comparison(after.system, before.system, name, difference(*values)))
+    return Summary(questions, tuple(systems), tuple(comparisons))

@@ -14,12 +14,11 @@ from retriever.evaluation import (
     DEPTH,
     HEADLINES,
     Estimate,
-    EvaluationInput,
     Summary,
     System,
     ask_all,
+    compare,
     read_questions,
-    summarize,
 )
 from retriever.settings import DEFAULT_PROFILE, profile_names
 
@@ -60,11 +59,15 @@ def evaluate(
         raise click.UsageError(f"{DEPTH} sections are always measured; leave out --top-k")
     names = dict.fromkeys(name.strip() for name in profiles.split(",") if name.strip())
     asked = read_questions(Path(questions))
-    given = EvaluationInput(asked, opening.docs, opening.index)
     with console.show_progress() as progress:
         # One profile after another, never side by side: their times are compared.
-        runs = [ask_all(System(name, name, opening.settings), given, progress) for name in names]
-    summary = summarize(asked, runs)
+        systems = [
+            ask_all(
+                System(name, name, opening.settings), asked.questions, opening.docs, opening.index, progress=progress
+            )
+            for name in names
+        ]
+    summary = compare(asked, systems)
     output.draw(summary, lambda page: show_summary(page, summary))
     sys.stdout.flush()
     for system in summary.systems:
@@ -79,36 +82,30 @@ def show_summary(page: Page, summary: Summary) -> None:
     unanswerable = sum(not item.is_answerable for item in questions.questions)
     without = f"{unanswerable:,} of them without an answer; " if unanswerable else ""
     title = f"{questions.name}: {pluralize(len(questions.questions), 'question')}"
-    page.heading(title, f"{without}means with 95 % intervals")
     rows = [["", *HEADLINES]]
     for item in systems:
         rows.append([item.system, *(format_interval(item.overall.get(name)) for name in HEADLINES)])
         for kind, values in item.by_kind.items() if len(item.by_kind) > 1 else ():
             rows.append([f"  {kind}", *(format_interval(values.get(name)) for name in HEADLINES)])
-    page.table(rows)
-    page.blank()
-    page.heading("cost", "of a question")
+    page.table(title, f"{without}means with 95 % intervals", rows)
     rows = [["", "p50 ms", "p95 ms", "abstains", "wrongly"]]
     for item in systems:
         shares = (format_share(share) for share in (item.abstention, item.false_abstention))
         rows.append([item.system, f"{item.p50_ms:.1f}", f"{item.p95_ms:.1f}", *shares])
-    page.table(rows)
+    page.table("cost", "of a question", rows)
+    rows = [["", "against", "measure", "difference", "won", "lost", "tied"]]
+    for pair in summary.comparisons:
+        found = pair.difference
+        counts = (str(found.wins), str(found.losses), str(found.ties))
+        rows.append([pair.first, pair.second, pair.measure, format_interval(found, 3), *counts])
     if summary.comparisons:
-        page.blank()
-        page.heading("pairs", "difference, 95 % interval")
-        rows = [["", "against", "measure", "difference", "won", "lost", "tied"]]
-        for pair in summary.comparisons:
-            found = pair.difference
-            interval = f"{format_share(found.mean)} [{format_share(found.low)} {format_share(found.high)}]"
-            counts = (str(found.wins), str(found.losses), str(found.ties))
-            rows.append([pair.first, pair.second, pair.measure, interval, *counts])
-        page.table(rows, left=(0, 1, 2))
+        page.table("pairs", "difference, 95 % interval", rows, left=(0, 1, 2))
 
 
-def format_interval(value: Estimate | None) -> str:
+def format_interval(value: Estimate | None, digits: int = 2) -> str:
     if value is None:
         return NONE
-    return f"{format_share(value.mean)} [{format_share(value.low, 2)} {format_share(value.high, 2)}]"
+    return f"{format_share(value.mean)} [{format_share(value.low, digits)} {format_share(value.high, digits)}]"
 
 
 def format_share(value: float | None, digits: int = 3) -> str:

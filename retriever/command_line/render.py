@@ -72,9 +72,6 @@ class Page:
         text.rstrip()
         self.console.print(Text(" " * indent).append_text(text), soft_wrap=True)
 
-    def heading(self, title: str, explanation: str) -> None:
-        self.line(Text.assemble((sanitize_line(title), "bold"), (f"  {sanitize_line(explanation)}", QUIET)))
-
     def cite(self, place: Cited) -> Text:
         """Cite lines of a file; on a terminal they open in the editor that `make_editor_link` finds."""
         is_linked = self.console.file.isatty()
@@ -86,8 +83,10 @@ class Page:
         for row in text.split("\n"):
             self.line(Text.assemble((BAR, QUIET), row), indent)
 
-    def table(self, rows: Sequence[Sequence[str]], left: Container[int] = (0,)) -> None:
-        """Print columns as wide as their longest cell, some of them to the left; rows are never broken."""
+    def table(self, title: str, explanation: str, rows: Sequence[Sequence[str]], left: Container[int] = (0,)) -> None:
+        """Print a heading, and columns as wide as their longest cell, some to the left; rows are never broken."""
+        self.blank()
+        self.line(Text.assemble((sanitize_line(title), "bold"), (f"  {sanitize_line(explanation)}", QUIET)))
         cells = [[sanitize_line(cell) for cell in row] for row in rows]
         widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
         for row in cells:
@@ -223,9 +222,7 @@ def show_dropped(page: Page, short: ShortAnswer) -> None:
 def show_explanation(page: Page, answer: Answer, spent: Spent) -> None:
     """Print how an answer was made, a table for each part of it."""
     for title, explanation, rows in list_tables(answer, spent):
-        page.blank()
-        page.heading(title, explanation)
-        page.table(rows, left=(1, 2))
+        page.table(title, explanation, rows, left=(1, 2))
 
 
 def list_tables(answer: Answer, spent: Spent) -> Iterator[tuple[str, str, list[tuple[str, str, str]]]]:
