@@ -3,7 +3,6 @@
 import shlex
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -89,7 +88,7 @@ def ask(
     if everywhere and (opening.index or opening.docs):
         raise click.UsageError("--all asks each of your indexes: leave out --index, --docs")
     answers = []
-    for one in [replace(opening, index=listed.name) for listed in list_indexes()] if everywhere else [opening]:
+    for one in [opening._replace(index=listed.name) for listed in list_indexes()] if everywhere else [opening]:
         printer = Printer(console, output, one.index, full=full, explain=explain)
         if everywhere and output.is_for_people:
             print_text(f"\n{one.index}:")

@@ -51,9 +51,9 @@ def index(console: Console, opening: Opening, output: Output, *, yes: bool, enqu
     with console.show_progress() as progress:
         if watch:
             console.note(f"watching {', '.join(opening.docs)}; Ctrl-C ends it", dim=True)
-            follow(console, api.watch_folders(*opening.arguments, progress, everything=yes, enqueue=enqueue), output)
+            follow(console, api.watch_folders(*opening, progress, everything=yes, enqueue=enqueue), output)
             return ExitCode.OK
-        report = api.index_folders(*opening.arguments, progress, everything=yes, enqueue=enqueue)
+        report = api.index_folders(*opening, progress, everything=yes, enqueue=enqueue)
     console.note_skipped(report.skipped)
     output.show(report, describe_report(report, enqueue=enqueue))
     return ExitCode.OK
@@ -270,7 +270,7 @@ def serve(
     token = http.open_token(Path(token_file).expanduser()) if token_file else ""
     http.check_host(host, token)
     load_profile(opening.profile, opening.settings)  # mistakes in it are named now, not when somebody asks
-    with http.listen(host, port) as listener, ServedIndex(*opening.arguments) as served:
+    with http.listen(host, port) as listener, ServedIndex(*opening) as served:
         address = ServerAddress(host, listener.getsockname()[1], token)
         served.begin()
         if mcp:
@@ -304,7 +304,7 @@ def mcp(console: Console, opening: Opening) -> ExitCode:
     from retriever.serving.mcp_server import DocumentServer, serve_stdio
 
     load_profile(opening.profile, opening.settings)  # mistakes in it are named now, not when somebody asks
-    with ServedIndex(*opening.arguments) as served:
+    with ServedIndex(*opening) as served:
         if opening.docs:
             served.begin()
         serve_stdio(DocumentServer(served))

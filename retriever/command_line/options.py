@@ -2,9 +2,9 @@
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args, get_origin
 
 import click
 from click.core import augment_usage_errors
@@ -105,18 +105,13 @@ def scope(function: Callable[..., ExitCode]) -> Callable[..., ExitCode]:
 # Which index a command opens.
 
 
-@dataclass(frozen=True)
-class Opening:
+class Opening(NamedTuple):
     """Which retriever a command opens: the first arguments of `open_retriever` and its kind."""
 
     docs: Sequence[str] = ()
-    index: str | None = None
+    index: str | None = None  # type: ignore[assignment]  # nobody looks for the place of a value
     profile: str = DEFAULT_PROFILE
-    settings: Mapping[str, Any] = field(default_factory=dict)
-
-    @property
-    def arguments(self) -> tuple[Sequence[str], str | None, str, Mapping[str, Any]]:
-        return self.docs, self.index, self.profile, self.settings
+    settings: Mapping[str, Any] = MappingProxyType({})
 
     def open(self, console: Console, on_words: "Callable[[Retriever], object] | None" = None) -> "Retriever":
         """Return the open retriever; ask a person at a terminal whose folder has no index whether to make one.
@@ -128,7 +123,7 @@ class Opening:
 
         def open_these(docs: Sequence[str]) -> "Retriever":
             with console.show_progress() as progress:
-                return api.open_retriever(docs, *self.arguments[1:], progress, on_words=on_words)
+                return api.open_retriever(docs, *self[1:], progress, on_words=on_words)
 
         try:
             return open_these(self.docs)

@@ -7,7 +7,6 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from textwrap import wrap
 
@@ -60,7 +59,7 @@ def pick(console: Console, scope: Scope, opening: Opening, words: tuple[str, ...
     """
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise UsageError("pick needs a terminal; in a pipe, ask prints the sections")
-    with replace(opening, settings=merge(DEFAULTS, opening.settings)).open(console) as retriever:
+    with opening._replace(settings=merge(DEFAULTS, opening.settings)).open(console) as retriever:
         Picker(retriever, scope, " ".join(words)).run()
     return ExitCode.OK
 

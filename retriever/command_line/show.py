@@ -4,7 +4,6 @@ import os
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from functools import reduce
 from itertools import groupby
 from typing import TYPE_CHECKING
@@ -34,7 +33,7 @@ def open_at(reference: str, opening: Opening, console: Console) -> "Iterator[tup
     path = re.sub(r":\d+(-\d+)?$|#.*", "", reference)
     is_here = os.path.lexists(path)
     if is_here and not (opening.docs or opening.index) and (store := find_holder(path)):
-        opening = replace(opening, index=str(store))
+        opening = opening._replace(index=str(store))
     with opening.open(console) as retriever:
         place = absolute(path)
         if is_here and "#" not in reference and any(map(place.is_relative_to, retriever.access.folders)):
