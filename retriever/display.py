@@ -286,7 +286,8 @@ def open_templates(folder: Path) -> "Environment":
 
 SCHEMA_VERSION = 7  # rises when a key goes or changes its meaning; new keys may come at any time
 
-ADDED = ("fresh", "used", "citation")  # properties that programs see beside the fields
+# Properties that programs see beside the fields.
+ADDED = ("fresh", "used", "citation", "missing", "size_bytes", "updated")
 # Fields that are tuples of rows: the keys of a row.
 ROWS = {
     "matched_fields": ("key", "value"),

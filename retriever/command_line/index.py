@@ -114,9 +114,7 @@ def indexes(console: Console, output: Output, drop: tuple[str, ...], *, yes: boo
         output.show({"dropped": dropped}, (f"deleted {path}" for path in dropped))
         return ExitCode.OK
     found = list_indexes()
-    more = ("missing", "size_bytes", "updated")
-    content = {"indexes": [dump(item) | {key: dump(getattr(item, key)) for key in more} for item in found]}
-    output.show(content, (line for item in found for line in describe_index(item)))
+    output.show({"indexes": found}, (line for item in found for line in describe_index(item)))
     if output.is_for_people and not found:
         console.note(f"there is no index yet; {suggest('index FOLDER')}")
     return ExitCode.OK

@@ -221,20 +221,20 @@ def _find_here() -> Store:
         if outer.path != str(here):
             log.warning("note: %s is part of %s, which is searched", here, outer.path)
         return store
-    own = [store for store in _list_own() if store.exists()]
-    below = [store for store in own if any(here in Path(folder.path).parents for folder in _read_folders(store))]
-    last = max(below or own, key=lambda store: store.updated(), default=None)
+    known = list_indexes()
+    own = [index for index in known if is_own(index.store)]
+    below = [index for index in own if any(here in Path(folder).parents for folder in index.folders)]
     # Nobody wants an index of a whole home folder.
     if not below and not holds_home(here) and has_documents(here, seconds=LOOK_S):
-        known = [index.name for index in list_indexes()]
-        others = f"; to ask another one, name it with --index: {', '.join(known[:MAX_LISTED])}" if known else ""
+        names = ", ".join(index.name for index in known[:MAX_LISTED])
+        others = f"; to ask another one, name it with --index: {names}" if known else ""
         hint = suggest(f"index {shlex.quote(str(here))}", "to make one, run")
         raise NoIndexError(f"no index covers {here}{others}", hint=hint, folder=str(here))
+    last = max(below or own, key=lambda index: index.updated, default=None)
     if last is None:
         raise NoIndexError("nothing has been indexed yet", hint=suggest("index FOLDER"))
-    used = next((known.where for known in list_indexes() if known.store == last), str(last))
-    log.warning("note: %s has no index, searching %s", here, used)
-    return last
+    log.warning("note: %s has no index, searching %s", here, last.where)
+    return last.store
 
 
 def _find_cover(folder: Path, *, reads: bool = False) -> tuple[Store, StoredFolder] | None:
