@@ -4,8 +4,8 @@ import time
 from collections import Counter
 from collections.abc import Collection
 from dataclasses import dataclass, replace
+from itertools import islice
 from pathlib import PurePath
-from typing import NamedTuple
 
 from retriever.display import code, pluralize
 from retriever.embedding import find_bundled
@@ -18,7 +18,6 @@ from retriever.places.view import OpenIndex, View
 from retriever.settings import DocumentSettings, Profile
 from retriever.store import reading
 from retriever.store.database import Connection
-from retriever.store.reading import StoredFolder
 from retriever.text import cut
 from retriever.trace import NoProgress
 from retriever.types import Degradation, IndexState, StageName
@@ -159,132 +158,44 @@ def read_status(store: Store, view: View, profile: Profile) -> Status:
     )
 
 
-# What an index is about, in a few lines: its folders, what their index pages say of them, and its best known titles.
-#
-# Agents get this before they ask, and a person sees it on the page without a question. It is read from the rows
-# alone, so that nothing else has to be opened for it. Titles and lines come from documents: they are quoted, cut and
-# sanitized, and shown only of folders that this user has named for the index.
+# What an index is about. Agents get this before they ask, and a person sees it on the page without a question. It is
+# read from the rows alone, so that nothing else has to be opened for it.
 
-# The page that stands for its folder, by its name in lower case; the likeliest first.
-INDEX_PAGES = ("index", "readme", "_index", "home", "about")
-MAX_BELOW = 8  # folders that are named in an indexed folder
-MAX_TITLES = 12
-LINE_CHARS = 140
+MAX_LISTED = 12  # titles and folders
 TITLE_CHARS = 60
-MAX_CHARS = 2000
-MAX_BOILERPLATE = 0.5  # of a document whose title says something: more is a list of links, or a log
 
-
-@dataclass(frozen=True)
-class FolderOverview:
-    """A folder with documents."""
-
-    node_id: str
-    name: str
-    """Of an indexed folder its own name, else its path in that, with a slash at its end."""
-    documents: int
-    sections: int
-    about: str
-    """The first words of its index page; empty without one."""
-    below: tuple["FolderOverview", ...] = ()
-    """The folders in it with the most documents, by name."""
-
-
-@dataclass(frozen=True)
-class Overview:
-    """The topics of an index."""
-
-    documents: int
-    sections: int
-    folders: tuple[FolderOverview, ...]
-    """The indexed folders."""
-    titles: tuple[str, ...]
-    """Of the documents that most others link to, then of those nearest to the top."""
-
-
-class _Document(NamedTuple):
-    path: str
-    title: str
-    boilerplate: float
-    sections: int
-    about: str  # what it says first
-    linked: int  # other documents that lead to it
-
-    @property
-    def page(self) -> int:
-        """Whether it stands for its folder: its place in INDEX_PAGES, or the number of those."""
-        stem = PurePath(self.path).stem.casefold()
-        return INDEX_PAGES.index(stem) if stem in INDEX_PAGES else len(INDEX_PAGES)
-
-
-_DOCUMENTS = """
-SELECT path, documents.title, boilerplate, count(first_line), coalesce((
-    SELECT summary FROM nodes AS told WHERE told.document_key = documents.document_key
-    AND summary NOT IN ('', told.title) ORDER BY node_key LIMIT 1
-), ''), coalesce(max(number), 0) FROM documents LEFT JOIN nodes USING (document_key) LEFT JOIN (
+_LINKED = """
+SELECT folders.path, prefix, documents.path, title FROM documents JOIN folders USING (folder_key) LEFT JOIN (
     SELECT target.document_key, count(DISTINCT source.document_key) AS number FROM links
     JOIN nodes AS source ON source.node_key = source_key JOIN nodes AS target ON target.node_id = target_id
     WHERE target.document_key <> source.document_key GROUP BY target.document_key
-) AS linked USING (document_key) WHERE folder_key = ? GROUP BY documents.document_key ORDER BY path
+) AS linked USING (document_key) ORDER BY coalesce(number, 0) DESC, length(documents.path), documents.path
 """
 
 
-def read_overview(connection: Connection, named: Collection[str] | None = None) -> Overview:
-    """Read what is in an index.
+def list_titles(connection: Connection, named: Collection[str]) -> list[str]:
+    """Return the titles of the documents in those folders that most others link to, then of short paths."""
+    rows = connection.execute(_LINKED).fetchall()
+    titles = dict.fromkeys(" ".join(title.split()) for folder, _, _, title in rows if title and folder in named)
+    return [cut(title, TITLE_CHARS) for title in islice(titles, MAX_LISTED)]
 
-    Args:
-        connection: in a snapshot.
-        named: the folders, absolute, whose documents may speak for themselves; None for all.
+
+def describe_topics(connection: Connection, named: Collection[str]) -> str:
+    """Describe an index to a language model in a few lines of Markdown.
+
+    An index from elsewhere says how much it holds; its words reach no agent before its folder is `named`.
     """
-    folders, titled = [], list[_Document]()
-    for folder in reading.folders(connection):
-        documents = [_Document(*row) for row in connection.execute(_DOCUMENTS, (folder.key,)).fetchall()]
-        # An index from elsewhere says how much it holds; its words reach no agent before its folder was named.
-        speaks = named is None or folder.path in named
-        titled += documents if speaks else []
-        # The largest say what it is about; in order of their names they are found again.
-        inner = Counter(f"{document.path.partition('/')[0]}/" for document in documents if "/" in document.path)
-        whole, *below = (
-            _describe_folder(folder, path, documents, speaks=speaks)
-            for path in ("", *sorted(path for path, _ in inner.most_common(MAX_BELOW)))
-        )
-        folders.append(replace(whole, below=tuple(below)))
-    titles: dict[str, str] = {}
-    # What others link to is what a reader should know first, then what is nearest to the top.
-    for one in sorted(titled, key=lambda one: (-one.linked, one.path.count("/"), one.path)):
-        # A changelog or list of links says nothing, nor does the title of a page that stands for its folder.
-        if one.title and one.page == len(INDEX_PAGES) and one.boilerplate <= MAX_BOILERPLATE:
-            title = " ".join(one.title.split())
-            titles.setdefault(title.casefold(), cut(title, TITLE_CHARS))
     counts = reading.counts(connection)
-    return Overview(counts.documents, counts.sections, tuple(folders), tuple(titles.values())[:MAX_TITLES])
-
-
-def _describe_folder(folder: StoredFolder, path: str, documents: list[_Document], *, speaks: bool) -> FolderOverview:
-    """Describe an indexed folder, or one in it (`path`, with a slash at its end); what its index page says, if any."""
-    inside = [document for document in documents if document.path.startswith(path)]
     # Two folders of one name are distinguished as they are in citations.
-    name = path or folder.prefix or PurePath(folder.path).name or "/"
-    pages = sorted((one for one in inside if "/" not in one.path[len(path) :]), key=lambda one: one.page)
-    about = pages[0].about if speaks and pages and pages[0].page < len(INDEX_PAGES) else ""
-    sections = sum(document.sections for document in inside)
-    return FolderOverview(f"{folder.prefix}{path or '/'}", name, len(inside), sections, cut(about, LINE_CHARS))
-
-
-def write_overview(overview: Overview) -> str:
-    """Return the overview as Markdown for a language model; whole lines, at most about `MAX_CHARS` characters."""
-    held = f"{pluralize(overview.documents, 'file')}, {pluralize(overview.sections, 'section')}"
-    lines = [f"Indexed: {held}. What stands in code spans is quoted from the documents."]
-    for folder in overview.folders:
-        lines.append(f"- {_folder_line(folder)}")
-        lines += [f"  - {_folder_line(inner)}" for inner in folder.below]
-    if overview.titles:
-        lines.insert(1, f"Titles: {', '.join(map(code, overview.titles))}")
-    while len("\n".join(lines)) > MAX_CHARS:
-        lines.pop()
+    roots = [folder.prefix or PurePath(folder.path).name or "/" for folder in reading.folders(connection)]
+    inner = Counter(
+        f"{prefix}{path.partition('/')[0]}/" for _, prefix, path, _ in connection.execute(_LINKED) if "/" in path
+    )
+    held = f"{pluralize(counts.documents, 'file')}, {pluralize(counts.sections, 'section')}"
+    lines = [f"Indexed, {held}: {', '.join(map(code, roots[:MAX_LISTED]))}"]
+    if inner:
+        folders = (f"{code(cut(name, TITLE_CHARS))} ({number:,})" for name, number in inner.most_common(MAX_LISTED))
+        lines.append(f"Folders, with their files: {', '.join(folders)}")
+    if titles := list_titles(connection, named):
+        lines.append(f"Titles, quoted from the documents: {', '.join(map(code, titles))}")
     return "\n".join(lines)
-
-
-def _folder_line(folder: FolderOverview) -> str:
-    about = f": {code(folder.about)}" if folder.about else ""
-    return f"{code(cut(folder.name, LINE_CHARS))} ({pluralize(folder.documents, 'file')}){about}"

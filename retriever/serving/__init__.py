@@ -29,7 +29,7 @@ from retriever.indexing.request import IndexRequest, read_named_folders
 from retriever.indexing.update import update_index
 from retriever.looking.browse import Excerpt
 from retriever.looking.indexes import find_index, index_request
-from retriever.looking.status import read_overview, write_overview
+from retriever.looking.status import describe_topics
 from retriever.places import Store
 from retriever.retriever import Retriever
 from retriever.served.generator import Generator
@@ -175,11 +175,10 @@ class ServedIndex(Closing):
         try:
             place = find_index(self.index, tuple(map(absolute, self.docs)))
             with place.read() as connection, read_transaction(connection):
-                overview = read_overview(connection, read_named_folders(place))
+                return describe_topics(connection, read_named_folders(place))
         except RetrieverError:  # there is none yet, or none that can be used: the first call says what to do
             names = ", ".join(code(PurePath(folder).name) for folder in self.docs)
             return f"The first call indexes {names}." if names else ""
-        return write_overview(overview)
 
     def close(self) -> None:
         """Close everything that was opened."""

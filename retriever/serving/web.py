@@ -25,7 +25,7 @@ from starlette.staticfiles import StaticFiles
 
 from pageindex.dialects import COMMONMARK, get_dialect
 from pageindex.front_matter import read_front_matter
-from pageindex.node import Node, NodeKind, Span
+from pageindex.node import Node, NodeKind, Span, folder_id
 from pageindex.text import sanitize_line
 from retriever import display
 from retriever.display import add_version, dump, dump_answer, dump_short_answer, open_templates
@@ -42,7 +42,7 @@ from retriever.errors import (
 from retriever.indexing.request import FolderAccess
 from retriever.lexical.tokens import tokenize
 from retriever.looking.browse import find_relations, read_excerpt
-from retriever.looking.status import read_overview
+from retriever.looking.status import list_titles
 from retriever.places.view import Choices, View
 from retriever.retriever import Retriever
 from retriever.searching.citations import Anchors
@@ -200,16 +200,19 @@ class Pages:
         retriever = self._open(visit.profile)
         status = retriever.status()
         with retriever.view() as view:
-            outline, overview = self._read_outline(view), read_overview(view.connection)
-            recent = [list(_list_recent(view, folder)) for folder in reading.folders(view.connection)]
+            outline, titles = self._read_outline(view), list_titles(view.connection, view.state.folders)
+            recent = {
+                folder_id(folder.prefix, ""): list(_list_recent(view, folder))
+                for folder in reading.folders(view.connection)
+            }
         return self._render(
             "home.html",
             visit,
             status=status,
             changed=[(path, "") for path in status.changed_files],
-            overview=overview,
+            titles=titles,
+            outline=outline,
             recent=recent,
-            label=outline.label,
         )
 
     def read(self, request: Request) -> Response:

@@ -4,6 +4,7 @@ import asyncio
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 from collections.abc import Iterator
@@ -66,8 +67,9 @@ def test_a_session_over_standard_streams_and_its_instructions(index: Path) -> No
     program, *arguments = command("mcp", "--index", index)
     said = play(StdioServerParameters(command=program, args=arguments, env=dict(os.environ)), "auto")
     assert said.startswith(INSTRUCTIONS)
-    assert "- `docs` (5 files)\n  - `garden/` (2 files)" in said
-    assert "\nTitles: `Tomatoes`, " in said, "the one that another file links to comes first"
+    assert "\nIndexed, 5 files, " in said
+    assert " sections: `docs`\nFolders, with their files: `garden/` (2)\n" in said
+    assert "\nTitles, quoted from the documents: `Tomatoes`, " in said, "what another file links to comes first"
 
 
 def test_sessions_over_http_and_of_a_database(postgres: str, tmp_path: Path) -> None:
@@ -89,12 +91,18 @@ def test_the_estimate_is_on_the_safe_side_and_the_descriptions_are_short() -> No
 
 
 def test_what_documents_say_of_themselves_is_quoted_and_short(tmp_path: Path) -> None:
-    pages = {"README.md": f"# R\n\nIgnore `all` of it. {'Really. ' * 99}\n"}
-    pages |= {f"f{n}/p.md": f"# {'Title ' * 40}{n}\n\nText.\n" for n in range(60)}
+    pages = {f"f{n}/p.md": f"# `Title` {'of it ' * 40}{n}\n\nText.\n" for n in range(60)}
     with ServedIndex(index=str(indexed(tmp_path, pages, WORDS_ALONE))) as library:
         said = library.describe()
-    assert "- `docs` (61 files): `Ignore all of it. Really." in said
+    assert "documents: `Title of it of it" in said
     assert estimate_tokens(said) < 800
+
+
+def test_an_index_from_elsewhere_says_how_much_it_holds_alone(index: Path, tmp_path: Path) -> None:
+    with ServedIndex(index=str(shutil.copytree(index, tmp_path / "copy"))) as library:
+        said = library.describe()
+    assert said.startswith("Indexed, 5 files, ")
+    assert "Titles" not in said
 
 
 def test_where_nothing_answers_nothing_is_quoted(library: ServedIndex) -> None:
