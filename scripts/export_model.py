@@ -13,7 +13,7 @@ import json
 import sys
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
@@ -25,6 +25,7 @@ from pageindex.document import parse_document
 from retriever.embedding.encoder import LibraryTokens, Prefixes
 from retriever.embedding.external import find_model_folder, own_prefixes
 from retriever.embedding.onnx import (
+    ENCODER_CARD,
     MODEL_NAME,
     RERANKER_CARD,
     TOKENIZER_NAME,
@@ -184,7 +185,7 @@ def export_reranker(model: str, folder: Path, documents: Path, sha256: str | Non
     write_quantised(original, folder / MODEL_NAME)
     hashes = file_sha256(folder / MODEL_NAME), file_sha256(folder / TOKENIZER_NAME)
     card = ModelCard(*hashes, max_tokens=min(most, tokenizer.model_max_length))
-    card.write(folder, RERANKER_CARD)
+    write_card(folder, card, RERANKER_CARD)
     agreement = compare_pairs(original, tokenizer, folder, documents)
     made_of = f"A cross-encoder of {card.max_tokens} tokens, one logit for two texts."
     (folder / "README.md").write_text(readme(model, weights, card, made_of, agreement), encoding="utf-8")
@@ -255,7 +256,7 @@ def write_folder(
         query_prefix=prefixes.query if prefixes else "",
         document_prefix=prefixes.document if prefixes else "",
     )
-    card.write(folder)
+    write_card(folder, card)
     if is_bert(transformer):
         texts = sample_of_chunks(documents, OnnxEncoder(folder))
         texts = [card.document_prefix + text for text in texts[:: -(-len(texts) // MEASURED)]]
@@ -264,8 +265,13 @@ def write_folder(
     else:
         write_quantised(transformer, folder / MODEL_NAME, projection)
     card = replace(card, model_sha256=file_sha256(folder / MODEL_NAME))
-    card.write(folder)
+    write_card(folder, card)
     return card
+
+
+def write_card(folder: Path, card: ModelCard, name: str = ENCODER_CARD) -> None:
+    """Put the card beside its model."""
+    (folder / name).write_text(json.dumps(asdict(card), indent=2) + "\n", encoding="utf-8")
 
 
 def write_tokenizer(folder: Path, transformer: "torch.nn.Module", tokenizer: str) -> None:

@@ -44,7 +44,7 @@ from retriever.embedding.onnx import (
 )
 from retriever.embedding.unigram import REPLACED
 from scripts.bert_graph import Weights, find_greatest
-from scripts.export_model import Agreement, sample_of_chunks
+from scripts.export_model import Agreement, sample_of_chunks, write_card
 from scripts.multilingual_graph import BLOCK, Adapters, add_adapters, move_large, write_graph
 from scripts.reader_data import HELD_OUT, TRAINING, read_rows
 
@@ -362,7 +362,7 @@ def export(start: Path, folder: Path, documents: Path) -> None:
         query_prefix=PREFIXES.query,
         document_prefix=PREFIXES.document,
     )
-    card.write(folder)
+    write_card(folder, card)
     encoder = OnnxEncoder(folder)
     texts = sample_of_chunks(documents, encoder)
     texts = texts[:: -(-len(texts) // (2 * SAMPLE))]  # from all of them
@@ -377,7 +377,7 @@ def export(start: Path, folder: Path, documents: Path) -> None:
 def write_hashes(folder: Path, card: ModelCard) -> None:
     """Write the card with the hashes of the files beside it."""
     model, layers, weights = (file_sha256(folder / name) for name in (MODEL_NAME, LAYERS_NAME, WEIGHTS_NAME))
-    replace(card, model_sha256=model, layers_sha256=layers, weights_sha256=weights).write(folder)
+    write_card(folder, replace(card, model_sha256=model, layers_sha256=layers, weights_sha256=weights))
 
 
 def group_pieces(tokenizer: bytes) -> bytes:

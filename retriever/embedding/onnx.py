@@ -75,10 +75,6 @@ class ModelCard:
         except (ValueError, TypeError) as error:  # it is not JSON, or a field is missing or unknown
             raise EncoderError(f"{path} is no card of a model ({error}): {how}") from error
 
-    def write(self, folder: Path, name: str = ENCODER_CARD) -> None:
-        """Put the card beside its model."""
-        (folder / name).write_text(json.dumps(asdict(self), indent=2) + "\n", encoding="utf-8")
-
     def verify(self, folder: Path) -> None:
         """Raise EncoderError where a file of the folder is not the one that the card describes."""
         hashes = {

@@ -12,6 +12,7 @@ from retriever.embedding.encoder import ENGLISH_MODEL, MULTILINGUAL_MODEL
 from retriever.embedding.onnx import ModelCard, OnnxEncoder
 from retriever.errors import EncoderError
 from retriever.settings import EncoderSettings
+from scripts.export_model import write_card
 from tests.shelf import Shelf
 from tests.tables import read_table
 
@@ -56,7 +57,7 @@ def test_the_bundled_model_is_opened_once_by_its_name_or_none() -> None:
 
 def test_an_exported_folder_indexes_and_answers(folder: Path, tmp_path: Path) -> None:
     """The folder is what scripts/export_model.py writes: another pooling, so other vectors."""
-    replace(ModelCard.read(folder), pooling="cls").write(folder)
+    write_card(folder, replace(ModelCard.read(folder), pooling="cls"))
     shelf = Shelf(tmp_path, {"otter.md": "# Otter\n\nIt sleeps beside the river.\n", "fox.md": "# Fox\n\nIt runs.\n"})
     settings = {"encoder": {"model": str(folder)}}
     index_folders([shelf.docs], shelf.index, settings=settings)
@@ -94,13 +95,13 @@ def test_the_fingerprint_changes_with_whatever_changes_a_vector(encoder: OnnxEnc
     changed = [opened(max_tokens=128), opened(query_prefix="q "), opened(document_prefix="q ")]
     card = ModelCard.read(folder)
     for other in (replace(card, model_sha256="0" * 64), replace(card, pooling="cls")):
-        other.write(folder)
+        write_card(folder, other)
         changed.append(OnnxEncoder(folder))
     assert len({encoder.fingerprint, *(one.fingerprint for one in changed)}) == 6
 
 
 def test_a_model_is_told_by_the_type_of_tokens_that_a_text_is_a_question(encoder: OnnxEncoder, folder: Path) -> None:
-    replace(ModelCard.read(folder), question_type=1).write(folder)
+    write_card(folder, replace(ModelCard.read(folder), question_type=1))
     told = OnnxEncoder(folder)
     assert not np.allclose(told.encode_queries(TEXTS[:1]), encoder.encode_queries(TEXTS[:1]), atol=0.01)
     assert np.array_equal(told.encode_documents(TEXTS), encoder.encode_documents(TEXTS))
