@@ -294,8 +294,6 @@ def _read_list(block: Block, lead: _Lead) -> Iterator[Unit]:
     """Yield a list as a whole, then its items, a long one block by block; an inner item is read below the outer one."""
     items = [*list_items(block)]
     texts = [read_item(item) for _, item in items]
-    if len(items) > 2 and not lead.text and all(_is_contents(item) for _, item in items):
-        return
     if len(items) > 1:
         whole, number = JOINT.join(filter(None, texts)), block.blocks[0].content
         yield from _make(UnitKind.LIST, Span(lead.line, block.last), whole, lead.text, number=number)
@@ -327,14 +325,6 @@ def _read_list(block: Block, lead: _Lead) -> Iterator[Unit]:
         else:
             part = Block(BlockKind.ITEM, first, end, blocks=own)
             yield from _make_parts(kind, part, _Lead(first, above), term)
-
-
-def _is_contents(item: Block) -> bool:
-    """Return whether an item is a link into its own page and nothing else."""
-    texts = [text for inner in item.blocks for text in inner.texts]
-    links = [link for text in texts for link in text.links]
-    is_linked = all(text.linked == len(text.text) for text in texts)
-    return bool(links) and is_linked and all(link.target.startswith("#") for link in links)
 
 
 def _read_terms(block: Block, lead: _Lead) -> Iterator[Unit]:
