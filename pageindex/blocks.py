@@ -49,10 +49,8 @@ class BlockKind(Enum):
     FOOTNOTE = "footnote"
     HTML = "html"
     RULE = "rule"
-    DEFINITIONS = "definitions"  # where the links of the text lead (`[label]: target`): no page shows them
     HIDDEN = "hidden"  # what no page shows: a comment, a template
     INCLUDE = "include"  # what a program puts another text in the place of
-    OTHER = "other"  # what markdown-it left out: text nested too deep
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +122,7 @@ class Block:
     @property
     def is_silent(self) -> bool:
         """Return whether it says nothing below its heading."""
-        return self.kind in (BlockKind.HEADING, BlockKind.HIDDEN, BlockKind.DEFINITIONS, BlockKind.RULE)
+        return self.kind in (BlockKind.HEADING, BlockKind.HIDDEN, BlockKind.RULE)
 
     def walk(self) -> "Iterator[Block]":
         """Yield it and the blocks inside of it, in their order."""
@@ -215,7 +213,10 @@ class _Reader(StateBlock):
 
 
 def read_blocks(text: str, first: int = 1, dialect: Dialect = COMMONMARK) -> list[Block]:
-    """Return the outermost blocks of a text that begins in the line `first` of its file; lines in none are blank."""
+    """Return the outermost blocks of a text that begins in the line `first` of its file.
+
+    Lines in none are blank, define where links lead (`[label]: target`), or are nested beyond `MAX_NESTING`.
+    """
     parser = open_parser(dialect)
     reader = _Reader(text, parser, {}, [])
     parser.block.tokenize(reader, 0, reader.lineMax)
@@ -244,7 +245,7 @@ def read_blocks(text: str, first: int = 1, dialect: Dialect = COMMONMARK) -> lis
             _read_callout(around, block)
         (outermost if around is None else around.blocks).append(block)
         above.append((level, block))
-    return list(_add_left_out(outermost, reader, first))
+    return outermost
 
 
 def _read_title(block: Block, content: str, inline: "InlineParser") -> None:
@@ -358,29 +359,6 @@ def _read_code(token: Token, dialect: Dialect) -> str:
     if dialect.hides_in_code:
         lines = ["" if line.strip().startswith(dialect.hides_in_code) else line for line in lines]
     return "\n".join(lines)
-
-
-def _add_left_out(blocks: Sequence[Block], reader: StateBlock, first: int) -> Iterator[Block]:
-    """Yield the outermost blocks, and one for lines in none: definitions of links, what is nested too deep."""
-    done = 0
-    for inner in (inner for block in blocks for inner in block.walk()):
-        if inner.kind in (BlockKind.ITEM, BlockKind.QUOTE) and not inner.blocks:
-            written = reader.getLines(inner.first - first, inner.last - first + 1, 0, False).strip(" \t\n>-*+")
-            if written:
-                inner.blocks.append(Block(BlockKind.OTHER, inner.first, inner.last, content=written))
-    for block in (*blocks, None):
-        begin = block.first - first if block else reader.lineMax
-        left = [line for line in range(done, begin) if not reader.isEmpty(line)]
-        if left:
-            lines = [reader.src[reader.bMarks[line] : reader.eMarks[line]] for line in left]
-            are_definitions = all(line.lstrip().startswith("[") for line in lines)
-            kind = BlockKind.DEFINITIONS if are_definitions else BlockKind.OTHER
-            if are_definitions and all(line.lstrip().startswith("[//]:") for line in lines):  # people's way to comment
-                kind = BlockKind.HIDDEN
-            yield Block(kind, first + left[0], first + left[-1], content="\n".join(lines))
-        if block:
-            yield block
-            done = max(done, block.last - first + 1)
 
 
 # Text.

@@ -25,7 +25,7 @@ from mdit_py_plugins.myst_role import myst_role_plugin
 from pageindex import rules
 from pageindex.formats import find_ending
 
-MAX_NESTING = 50  # levels that are opened: a quote is one, a list two; what is deeper is left out of the blocks
+MAX_NESTING = 50  # levels that are opened: a quote is one, a list two; what is deeper is left out
 
 Plugin = Callable[[MarkdownIt], None]
 
@@ -159,6 +159,7 @@ def add_rules(parser: MarkdownIt, dialect: Dialect) -> MarkdownIt:
     formula = math_inline_dollar(allow_space=False, allow_digits=False, allow_double=True)
     parser.inline.ruler.at("math_inline", rules.keep_words(formula))
     parser.inline.ruler.before("link", "wikilink", rules.parse_wikilink)
+    parser.use(rules.hide_lines("[//]:"))  # people's way to comment
     if not dialect.components:
         parser.block.ruler.at("html_block", _only_known(html_block), {"alt": ["paragraph", "reference", "blockquote"]})
         parser.inline.ruler.at("html_inline", _only_known(html_inline))

@@ -134,7 +134,7 @@ def first_words(blocks: Sequence[Block]) -> str:
 def _find_beginnings(blocks: Sequence[Block], starts: Sequence[int], first: int) -> Iterator[int]:
     """Yield the lines, rising, in which a part may begin."""
     ends = [block.first for block in blocks[1:]] + [first + len(starts) - 1]
-    for block, end in zip(blocks, ends, strict=True):
+    for block, end in zip(blocks, ends, strict=False):  # of no blocks there is one end
         yield block.first
         if starts[end - first] - starts[block.first - first] > 2 * PART_CHARS:
             if block.kind is BlockKind.LIST:

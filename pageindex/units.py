@@ -78,7 +78,7 @@ def read_units(blocks: Sequence[Block], lead: _Lead | None = None) -> Iterator[U
     yield from lead.units if lead else ()  # nothing stands behind it
 
 
-_SILENT = (BlockKind.HIDDEN, BlockKind.DEFINITIONS, BlockKind.RULE)
+_SILENT = (BlockKind.HIDDEN, BlockKind.RULE)
 _REPLACED = (BlockKind.HEADING, BlockKind.CODE, BlockKind.INCLUDE)  # what they introduce may stand in another file
 
 
@@ -127,7 +127,7 @@ def show_block(block: Block) -> str:
             return block.texts[0].line
         case BlockKind.ROW:
             return join_cells([cell.line for cell in block.texts])
-        case BlockKind.CODE | BlockKind.OTHER:
+        case BlockKind.CODE:
             return " ".join(block.content.split())
         case BlockKind.HTML:
             return show_html(block.content)
