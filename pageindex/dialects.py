@@ -77,7 +77,6 @@ DIALECTS = (
             rules.read_indented_containers,
             rules.containers("/"),
             rules.read_marks,
-            rules.hide_icons,
             rules.hide_lines("{:", "{.", "{#", "[TOC]"),
             rules.hide_lines("{*", "{!", "--8<--", "::: ", kind="include"),
             attrs_plugin,

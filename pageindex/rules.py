@@ -305,19 +305,6 @@ def hide_block_ids(parser: MarkdownIt) -> None:
     parser.inline.ruler.before("link", "block_id", read)
 
 
-_ICON = re.compile(r":(?:material|fontawesome|octicons|simple)-[\w-]{1,100}:(?:\{[ ]?[.#][^{}\n]{0,200}\})?")
-
-
-def hide_icons(parser: MarkdownIt) -> None:
-    """Hide `:material-check:{ .green }`, which MkDocs shows as a picture."""
-
-    def read(state: StateInline, silent: bool) -> bool:
-        found = _ICON.match(state.src, state.pos)
-        return found is not None and _push_hidden(state, found.end(), silent)
-
-    parser.inline.ruler.before("link", "icon", read)
-
-
 def _push_hidden(state: StateInline, end: int, silent: bool) -> bool:
     if not silent:
         state.push("hidden", "", 0).content = state.src[state.pos : end]
