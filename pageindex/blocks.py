@@ -5,14 +5,16 @@ block or hold text: an item of a list takes two. Everything that the index wants
 sections, summaries, units, chunks, names, links.
 """
 
+import re
 from array import array
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
-from html.parser import HTMLParser
+from html import unescape
 from itertools import accumulate, chain
 from typing import Literal
 
+import nh3
 from markdown_it import MarkdownIt
 from markdown_it.rules_block import StateBlock
 from markdown_it.rules_inline.state_inline import Scanned, StateInline
@@ -24,9 +26,9 @@ from pageindex.front_matter import FrontMatter, read_front_matter
 from pageindex.rules import is_option, show_component, split_words
 from pageindex.text import Span
 
-# Longer text is read in pieces: the time of markdown-it's inline rules on hostile text may grow with its square.
+# Longer text is read in pieces: the time of a parser on hostile text may grow with its square.
 MAX_INLINE_CHARS = 2000
-MAX_HTML_CHARS = 2000  # likewise of one piece of HTML
+MAX_HTML_CHARS = 10_000
 
 
 class BlockKind(Enum):
@@ -337,17 +339,19 @@ def _read_html(block: Block) -> None:
 
 def _read_rows(block: Block) -> None:
     """Make a table of HTML a block like any other table, with the text above it as its title."""
-    read = read_html(block.content)
-    if not read.rows:  # they stand in a script
+    above, *rows = _mark_breaks(block.content).split("<tr")
+    if not rows or "<script" in block.content.lower():
         return
-    block.kind, block.info = BlockKind.TABLE, " ".join("".join(read.parts[: read.before]).split())
-    ends = [line for line, *_ in read.rows[1:]] + [block.last - block.first + 1]
-    for (line, cells, _), end in zip(read.rows, ends, strict=True):
-        row = Block(BlockKind.ROW, block.first + line, block.first + max(line, end - 1))
-        row.texts = [Inline(cell) for cell in cells]
-        block.blocks.append(row)
-    if not read.rows[0][2]:
-        block.blocks.insert(0, Block(BlockKind.ROW, block.first, block.first))
+    block.kind, block.info = BlockKind.TABLE, show_html(above)
+    if "<th" not in rows[0]:
+        block.blocks.append(Block(BlockKind.ROW, block.first, block.first))
+    line = block.first + above.count("\n")
+    for row in rows:
+        end = line + row.count("\n")
+        _, *cells = row.replace("<th", "<td").split("<td")
+        texts = [Inline(show_html(f"<td{cell}")) for cell in cells]
+        block.blocks.append(Block(BlockKind.ROW, line, max(line, end - 1), texts))
+        line = end
 
 
 def _read_code(token: Token, dialect: Dialect) -> str:
@@ -404,7 +408,7 @@ class InlineParser:
             return Inline(content)
         tokens: list[Token] = []
         above = 0
-        for piece in _split_inline(content):
+        for piece in _split(content, MAX_INLINE_CHARS, "\n", " ["):
             state = _InlineReader(piece, self._parser, self._env, [])
             self._parser.inline.tokenize(state)
             for rule in self._parser.inline.ruler2.getRules(""):
@@ -416,12 +420,12 @@ class InlineParser:
         return _Inlines(tokens, line, self._dialect).read()
 
 
-def _split_inline(content: str) -> Iterator[str]:
-    """Yield a text in pieces that are short enough, cut between lines, before a bracket, or between words."""
+def _split(content: str, most: int, *signs: str) -> Iterator[str]:
+    """Yield a text in pieces of at most that length, cut behind the first character of a sign, or between words."""
     start = 0
-    while len(content) - start > MAX_INLINE_CHARS:
-        end = start + MAX_INLINE_CHARS
-        cut = max(content.rfind("\n", start, end), content.rfind(" [", start, end)) + 1
+    while len(content) - start > most:
+        end = start + most
+        cut = max(content.rfind(sign, start, end) for sign in signs) + 1
         cut = cut or content.rfind(" ", start, end) + 1 or end
         yield content[start:cut]
         start = cut
@@ -550,58 +554,20 @@ def show_role(written: str) -> str:
 # HTML.
 
 
-class _HtmlReader(HTMLParser):
-    """Collects the text of HTML, and the rows of its tables."""
-
-    def __init__(self) -> None:
-        super().__init__(convert_charrefs=True)
-        self.parts: list[str] = []
-        self.rows: list[tuple[int, list[str], bool]] = []  # (line, cells, whether it names the columns)
-        self.before = 0  # how many of the parts stand before the first row
-        self._silent = 0
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        if tag in ("script", "style"):
-            self._silent += 1
-        if tag == "tr" or (tag in ("td", "th") and not self.rows):
-            self.before = self.before if self.rows else len(self.parts)
-            self.rows.append((self.getpos()[0] - 1, [], False))
-        if tag in ("td", "th"):
-            line, cells, is_header = self.rows[-1]
-            cells.append("")
-            self.rows[-1] = line, cells, is_header or tag == "th"
-        if tag in _BREAKS:
-            self._add(" ")
-
-    def handle_endtag(self, tag: str) -> None:
-        if tag in ("script", "style"):
-            self._silent = max(0, self._silent - 1)
-        if tag in _BREAKS:
-            self._add(" ")
-
-    def handle_data(self, data: str) -> None:
-        if not self._silent:
-            self._add(data)
-
-    def _add(self, text: str) -> None:
-        self.parts.append(text)
-        if self.rows and self.rows[-1][1]:
-            self.rows[-1][1][-1] += text
+_BREAK = re.compile(rf"</?(?:{'|'.join(_BREAKS)})\b", re.IGNORECASE)
 
 
-def read_html(written: str) -> _HtmlReader:
-    """Return a reader that has read a block of HTML."""
-    reader = _HtmlReader()
-    without = drop_comments(written).replace("<!--", "&lt;!--")  # what does not end is searched for its end each time
-    for start in range(0, len(without), MAX_HTML_CHARS):
-        reader.feed(without[start : start + MAX_HTML_CHARS])
-    reader.close()
-    return reader
+def _mark_breaks(written: str) -> str:
+    """Return HTML without comments, with a blank before each tag that ends a word, which is in lower case."""
+    return _BREAK.sub(lambda tag: f" {tag[0].lower()}", drop_comments(written))
 
 
 def show_html(written: str) -> str:
-    """Return the text of a block of HTML on one line."""
-    return " ".join("".join(read_html(written).parts).split())
+    """Return the text of HTML on one line."""
+    plain = _mark_breaks(written).replace("<!--", "&lt;!--")  # a comment that nothing ends is none
+    pieces = _split(plain, MAX_HTML_CHARS, " <")
+    shown = (nh3.clean(piece, tags=set(), clean_content_tags={"script", "style"}) for piece in pieces)
+    return " ".join(unescape("".join(shown)).split())
 
 
 def drop_comments(written: str) -> str:
