@@ -10,7 +10,6 @@ come from
 over questions with the lines that answer them; docs/internals/passages.md has their worth.
 """
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
@@ -19,7 +18,7 @@ from math import isclose, sqrt
 import numpy as np
 
 from pageindex.node import JOINT, MAX_LEAD_CHARS, MAX_UNIT_CHARS, Node, Span, Unit, UnitKind
-from pageindex.text import CELL, as_label, split_sentences
+from pageindex.text import CELL, split_sentences
 from retriever.lexical.sections import list_abbreviated
 from retriever.lexical.tokens import tokenize, tokenize_unit
 from retriever.searching.question_words import QuestionKind
@@ -51,16 +50,6 @@ NEW_SHARE = 0.1  # of the words of a message that was pasted: its numbers may di
 MOSTLY_LINKED = 0.6  # of a unit's characters
 MOST_FOLLOWING, SHORT_CODE = 3, 80  # units below the one that answers, in a snippet; characters of such code
 _WIDENED = (UnitKind.PARAGRAPH, UnitKind.QUOTE, UnitKind.CODE)
-
-# What points back: read alone, it says nothing.
-_POINTS_BACK = re.compile(
-    r"\(|(?:this|that|these|those|it|they|he|she|and|but|so|then|however|also|such|otherwise|therefore|dies\w*|das|es|sie"
-    r"|und|aber|dann|dadurch|damit|deshalb"
-    r"|on the other hand|in (?:this|that|such a) case|instead|alternatively|likewise|similarly"
-    r"|for (?:this|that)|to do (?:this|that|so)"
-    r"|the (?:first|second|last|above|previous) (?:command|line|step|example|option|part|case|approach))\b",
-    re.IGNORECASE,
-)
 
 # What each feature of `read_features`, and each kind of unit, adds to a score. All are fitted but two, of which the
 # questions of the fit have too few: the term's, which it gives 1.05 (lists of settings, where `Default:` is one line of
@@ -217,10 +206,7 @@ def find_passage(node: Node, asked: Asked, scored: ScoredUnits, matched: Span | 
         if is_behind and is_new and len(shown) <= MOST_FOLLOWING:
             shown.append(unit.text)
             last = unit.span.last
-    sentence = show_together(units, best, beside, asked)
-    if not best and _POINTS_BACK.match(sentence):  # `This error occurs when ...`: the title says which
-        sentence = f"{as_label(node.title)}{sentence}"
-    return Passage(span, sentence, " ".join(shown))
+    return Passage(span, show_together(units, best, beside, asked), " ".join(shown))
 
 
 def is_long(node: Node) -> bool:
@@ -307,16 +293,14 @@ def standardize(values: Sequence[float]) -> list[float]:
 def find_beside(units: Sequence[Unit], scores: Sequence[float], best: int, asked: Asked) -> list[int]:
     """Return the places of what is cited together, in the order of lines: the best unit, and at most one beside it.
 
-    That is what it introduces, what it points back to, the other side of a difference, or the next best unit where it
-    stands beside it and is nearly as good. Together they have at most MOST_LINES.
+    That is what it introduces, the other side of a difference, or a unit beside it that is nearly as good; of more than
+    MOST_LINES together, none.
     """
     other = None
     if asked.kind is QuestionKind.DIFFERENCE:
         other = find_other_side(units, scores, best, asked)
     elif introduces(units, best):
         other = best + 1
-    elif points_back(units, best):
-        other = best - 1
     if other is None:
         other = find_near(units, scores, best)
     if (
@@ -338,18 +322,6 @@ def introduces(units: Sequence[Unit], place: int) -> bool:
     own = units[place]
     following = units[place + 1].span if own.kind is not UnitKind.LIST and place + 1 < len(units) else own.span
     return following.first == own.span.first and following.last > own.span.last
-
-
-def points_back(units: Sequence[Unit], place: int) -> bool:
-    """Return whether a unit says little without the paragraph, item or code before it."""
-    own, before = units[place], units[place - 1] if place else None
-    is_prose = own.kind in (UnitKind.PARAGRAPH, UnitKind.DEFINITION)
-    return bool(
-        before
-        and before.kind in (UnitKind.PARAGRAPH, UnitKind.ITEM, UnitKind.CODE)
-        and is_prose
-        and _POINTS_BACK.match(own.text)
-    )
 
 
 def prefer_answers(scored: ScoredUnits, node: Node, asked: Asked) -> ScoredUnits:
@@ -468,24 +440,25 @@ def find_other_side(units: Sequence[Unit], scores: Sequence[float], best: int, a
 
 
 def find_near(units: Sequence[Unit], scores: Sequence[float], best: int) -> int | None:
-    """Return the place of the next best block of prose or code, if it is next to the best and nearly as good."""
+    """Return the place of the better block of prose or code next to the best one that is nearly as good."""
     own = units[best]
-    others = [place for place, unit in enumerate(units) if unit.kind in _WIDENED and not unit.span.overlap(own.span)]
-    if own.kind not in _WIDENED or not others:
-        return None
-    other = max(others, key=lambda place: (scores[place], -place))
-    second = units[other].span
-    is_beside = min(abs(second.first - own.span.last), abs(own.span.first - second.last)) <= 2
-    return other if is_beside and scores[best] - scores[other] <= NEAR else None
+    near = [
+        place
+        for place in (best - 1, best + 1)
+        if 0 <= place < len(units)
+        and own.kind in _WIDENED
+        and units[place].kind in _WIDENED
+        and not units[place].span.overlap(own.span)
+        and scores[best] - scores[place] <= NEAR
+    ]
+    return max(near, key=lambda place: scores[place], default=None)
 
 
 def show_together(units: Sequence[Unit], best: int, beside: Sequence[int], asked: Asked) -> str:
     """Return what is shown of the best unit and what is cited with it, in the order of lines, if both fit."""
-    shown = show_unit(units[best])
-    texts = {place: show_unit(units[place]) for place in beside} | {best: shown}
-    if points_back(units, best) and best - 1 in texts:
-        texts[best - 1] = split_sentences(texts[best - 1])[-1]
-    elif asked.kind is QuestionKind.DIFFERENCE:
+    texts = {place: show_unit(units[place]) for place in beside}
+    shown = texts[best]
+    if asked.kind is QuestionKind.DIFFERENCE:
         texts = {place: cut(text, MAX_SENTENCE_CHARS // len(texts)) for place, text in texts.items()}
     for place in set(texts) & {place + 1 for place in texts}:  # below the paragraph that is shown already
         before = units[place - 1].in_full
