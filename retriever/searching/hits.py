@@ -30,7 +30,6 @@ from retriever.searching.passage import (
     ScoredUnits,
     as_sentence,
     find_passage,
-    prefer_answers,
     score_node,
 )
 from retriever.searching.queries import UNDERSTOOD_FROM, ExpandedQuery
@@ -76,7 +75,6 @@ def build_hits(
     if reader:
         first = rows.candidates[: profile.read_passages]
         scored |= read_first(first, rows.nodes, scored, asked, reader, question, recorder)
-    scored = {node_id: prefer_answers(own, rows.nodes[node_id], asked) for node_id, own in scored.items()}
     hits = []
     for rank, candidate in enumerate(rows.candidates, start=1):
         node, key = rows.nodes[candidate.node_id], rows.keys[candidate.node_id]
@@ -125,8 +123,7 @@ def read_asked(view: View, expanded: ExpandedQuery, words: Collection[str]) -> A
     rarity = {word: term.rarity for word, term in view.lexical.describe(words).items()}
     old = tokenize(" ".join(follow_up.words), languages)
     new = {word: weight for word, weight in rarity.items() if word not in old}
-    kind = read_kind(expanded.question, follow_up.before)
-    return Asked(kind, new or rarity, languages, is_follow_up=bool(old and new))
+    return Asked(read_kind(expanded.question, follow_up.before), new or rarity, languages)
 
 
 @dataclass(frozen=True)

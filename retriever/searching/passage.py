@@ -17,7 +17,7 @@ from math import isclose, sqrt
 
 import numpy as np
 
-from pageindex.node import JOINT, MAX_LEAD_CHARS, MAX_UNIT_CHARS, Node, Span, Unit, UnitKind
+from pageindex.node import MAX_LEAD_CHARS, MAX_UNIT_CHARS, Node, Span, Unit, UnitKind
 from pageindex.text import CELL, split_sentences
 from retriever.lexical.sections import list_abbreviated
 from retriever.lexical.tokens import tokenize, tokenize_unit
@@ -45,7 +45,6 @@ BY_RANK = 2.0
 # command with the paragraph that introduces it and the one that explains it has thirteen.
 NEAR = 0.7
 MOST_LINES = 15
-FAR = 100.0  # more than scores differ by
 NEW_SHARE = 0.1  # of the words of a message that was pasted: its numbers may differ
 MOSTLY_LINKED = 0.6  # of a unit's characters
 MOST_FOLLOWING, SHORT_CODE = 3, 80  # units below the one that answers, in a snippet; characters of such code
@@ -81,8 +80,6 @@ class Asked:
     """Its words, as BM25 reads them, and what each weighs."""
     languages: tuple[str, ...]
     """In which texts are read, beside English."""
-    is_follow_up: bool = False
-    """Whether these are the new words alone of one: those of the questions before find the section."""
 
     def below(self, titles: Sequence[str]) -> "Asked":
         """Return the question as units below some titles are chosen, whose words tell few of them apart."""
@@ -187,7 +184,7 @@ def find_passage(node: Node, asked: Asked, scored: ScoredUnits, matched: Span | 
     units, scores = scored.units, scored.scores
     if all(map(is_bare, units)):
         return Passage(matched or node.body_span or node.span, "")
-    (best,) = scored.best(1)
+    best = choose_best(scored, asked)
     if lists := find_lists(node, units, best, asked):
         span = join([units[place].span for place in lists])
         sentence = show_lists(units, lists)
@@ -324,23 +321,17 @@ def introduces(units: Sequence[Unit], place: int) -> bool:
     return following.first == own.span.first and following.last > own.span.last
 
 
-def prefer_answers(scored: ScoredUnits, node: Node, asked: Asked) -> ScoredUnits:
-    """Return units, those behind all others that say nothing, of a follow-up those without a new word behind them.
+def choose_best(scored: ScoredUnits, asked: Asked) -> int:
+    """Return the place of the best unit that is not bare, or of the one behind prose that says nothing.
 
-    Behind prose that says nothing, as a question or an error, stands what answers it. Behind other units that say
-    nothing, those without a word of the question are no better.
+    Behind a question or an error stands what answers it.
     """
-    titles = "\n".join((*node.breadcrumb, node.title))
-    silent = [says_nothing(unit, asked) for unit in scored.units]
-    scores = list(scored.scores)
-    for best in scored.best(1):
-        is_narrow = asked.is_follow_up or silent[best]
-        held = [is_narrow and measure_words(f"{titles}\n{unit.in_full}", asked) > 0 for unit in scored.units]
-        for place in range(len(scores)):
-            scores[place] -= 2 * FAR if any(held) and not held[place] else FAR * silent[place]
-        if silent[best] and scored.units[best].kind in _WIDENED and not all(silent[best + 1 : best + 2]):
-            scores[best + 1] = scored.scores[best]
-    return replace(scored, scores=scores)
+    units, (best, *others) = scored.units, scored.best(len(scored.units))
+    telling = [place for place in (best, *others) if not is_bare(units[place])]
+    is_silent = units[best].kind in _WIDENED and says_nothing(units[best], asked)
+    if is_silent and best + 1 in telling and not says_nothing(units[best + 1], asked):
+        return best + 1
+    return telling[0]
 
 
 def is_bare(unit: Unit) -> bool:
@@ -350,12 +341,12 @@ def is_bare(unit: Unit) -> bool:
 
 
 def says_nothing(unit: Unit, asked: Asked) -> bool:
-    """Return whether a unit is bare, or it or an item says what the question says already, as a pasted message does."""
-    if is_bare(unit) or asked.kind in (QuestionKind.YES_NO, QuestionKind.HOW_TO, QuestionKind.LIST):
-        return is_bare(unit)  # yes repeats the question, and `uv sync` says how
-    texts = [unit.text] if unit.kind is UnitKind.CODE else unit.in_full.split(JOINT)
-    words = [{*tokenize_unit(text, asked.languages)} for text in texts]
-    return any(own and len(own.difference(asked.rarity)) <= NEW_SHARE * len(own) for own in words)
+    """Return whether a unit is bare, or says what the question says already, as a pasted message does."""
+    words = {*tokenize_unit(unit.text, asked.languages)}
+    # Yes repeats the question, and `uv sync` says how.
+    is_asked_for = asked.kind in (QuestionKind.YES_NO, QuestionKind.HOW_TO, QuestionKind.LIST)
+    is_repeated = words and len(words.difference(asked.rarity)) <= NEW_SHARE * len(words)
+    return is_bare(unit) or bool(is_repeated and not is_asked_for)
 
 
 def fit_span(node: Node, units: Sequence[Unit], span: Span) -> Span:

@@ -4,7 +4,7 @@ from hypothesis import strategies as st
 
 from pageindex.node import Span
 from retriever.searching.citations import find_anchor
-from retriever.searching.passage import FAR, Asked, ScoredUnits, find_passage, prefer_answers, score_node
+from retriever.searching.passage import Asked, ScoredUnits, find_passage, score_node
 from retriever.searching.question_words import read_kind
 from retriever.types import Reading
 from tests.sections import make_node
@@ -54,21 +54,8 @@ def test_what_is_cited_together(text: str, best: str, question: str, cited: str,
 def test_a_list_that_is_too_long_says_how_much_of_it_is_shown() -> None:
     node = make_node("## Boats\n\n" + "- A boat.\n" * 40, "a.md#boats", "Boats")
     asked = Asked(read_kind("which boats are there"), {"boat": 1.0}, ())
-    found = find_passage(node, asked, prefer_answers(score_node(node, asked), node, asked))
+    found = find_passage(node, asked, score_node(node, asked))
     assert found.sentence.split("\n")[-2:] == ["- A boat.", "\u2026 24 of 40"]
-
-
-def test_a_section_that_names_both_sides_alone_is_behind_all_others() -> None:
-    node = make_node("## Lake\n\n- gig and skiff\n- canoe\n", "a.md#lake", "Lake")
-    asked = Asked(read_kind("gig vs skiff"), {"gig": 1.0, "skiff": 1.0}, ())
-    assert max(prefer_answers(score_node(node, asked), node, asked).scores) < -FAR / 2
-
-
-def test_a_section_without_a_new_word_of_a_follow_up_is_as_good_as_its_lines() -> None:
-    node = make_node("## Lake\n\nA gig leaves at noon.\n", "a.md#lake", "Lake")
-    asked = Asked(read_kind("who steers it"), {"steer": 1.0}, (), is_follow_up=True)
-    scored = score_node(node, asked)
-    assert prefer_answers(scored, node, asked) == scored
 
 
 def test_a_unit_that_was_not_read_is_never_before_one_that_was() -> None:

@@ -25,7 +25,7 @@ from retriever.searching.citations import find_anchor
 from retriever.searching.confidence import assess
 from retriever.searching.follow_up import is_follow_up
 from retriever.searching.hits import find_question_words
-from retriever.searching.passage import Asked, find_passage, prefer_answers, score_node
+from retriever.searching.passage import Asked, find_passage, score_node
 from retriever.searching.question_words import cut_words, read_form, read_kind
 from retriever.settings import EncoderSettings
 from retriever.text import cut, cut_around
@@ -74,7 +74,7 @@ def cut_summary(text: str, titles: str, most: int) -> str:
 def read_section(text: str, question: str) -> tuple[str, str]:
     node = make_node(f"## Gear\n\n{text}", "a.md#gear", "Gear")
     asked = Asked(read_kind(question), dict.fromkeys(tokenize(question), 1.0), ())
-    found = find_passage(node, asked, prefer_answers(score_node(node, asked), node, asked))
+    found = find_passage(node, asked, score_node(node, asked))
     return str(found.span), found.sentence
 
 
