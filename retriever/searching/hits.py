@@ -175,7 +175,7 @@ def score_sections(
         node = rows.nodes[item.node_id]
         file = node if node.kind is NodeKind.FILE else files.get(node.id.partition("#")[0])
         properties = find_properties(file, matched[node.id]) if file else []
-        scored[node.id] = score_node(node, asked, find_matched(item), properties)
+        scored[node.id] = score_node(node, asked, properties)
     return scored
 
 

@@ -26,7 +26,6 @@ from retriever.text import cut
 from retriever.types import Reading
 
 MAX_SENTENCE_CHARS = MAX_UNIT_CHARS  # of what is shown as the answer
-MAX_READ_CHARS = 20_000  # of a section: of a longer one, the units around what is asked
 # Of lists that are asked for, as much as a screen holds.
 MAX_LIST_ROWS, MAX_LIST_CHARS = 24, 2_000
 MAX_INTRODUCTION_CHARS = 300  # of what introduces code
@@ -156,18 +155,16 @@ class ScoredUnits:
         return replace(self, scores=scores, is_read=True)
 
 
-def score_node(node: Node, asked: Asked, matched: Span | None = None, properties: Sequence[Unit] = ()) -> ScoredUnits:
-    """Return the units of a section with their scores; of a very long one, those around what is asked.
+def score_node(node: Node, asked: Asked, properties: Sequence[Unit] = ()) -> ScoredUnits:
+    """Return the units of a section with their scores.
 
     Args:
         node: the section.
         asked: the question.
-        matched: the lines of the chunk that matched.
         properties: of its file, that the question names: they may answer as well.
     """
-    own = choose_units(node.units, asked, matched) if is_long(node) else node.units
     # `id: workspaces` answers nothing: of front matter what the question names may.
-    texts = [unit for unit in own if unit.kind is not UnitKind.FIELD]
+    texts = [unit for unit in node.units if unit.kind is not UnitKind.FIELD]
     return score_units((*properties, *texts), asked.below((*node.breadcrumb, node.title)))
 
 
@@ -204,27 +201,6 @@ def find_passage(node: Node, asked: Asked, scored: ScoredUnits, matched: Span | 
             shown.append(unit.text)
             last = unit.span.last
     return Passage(span, show_together(units, best, beside, asked), " ".join(shown))
-
-
-def is_long(node: Node) -> bool:
-    """Return whether a section is too long for all of it to be read."""
-    return len(node.text) > MAX_READ_CHARS
-
-
-def choose_units(units: Sequence[Unit], asked: Asked, matched: Span | None) -> Sequence[Unit]:
-    """Return the units of a very long section around the one that has most of the question; first of all, its term.
-
-    Where none has a word of it, they are those around what matched.
-    """
-
-    def weigh(place: int) -> tuple[bool, float, bool, int]:
-        unit = units[place]
-        held = sum(rarity for stem, rarity in asked.rarity.items() if stem in unit.in_full.lower())
-        return bool(held) and asks_for(unit.term, asked), held, is_matched(unit, matched), -place
-
-    best = max(range(len(units)), key=weigh, default=0)
-    ends = list(accumulate(len(unit.text) for unit in units))
-    return [unit for unit, end in zip(units, ends, strict=True) if abs(end - ends[best]) <= MAX_READ_CHARS // 2]
 
 
 def is_matched(unit: Unit, matched: Span | None) -> bool:
@@ -351,7 +327,7 @@ def says_nothing(unit: Unit, asked: Asked) -> bool:
 
 def fit_span(node: Node, units: Sequence[Unit], span: Span) -> Span:
     """Return lines of a section, or all of it where it has nothing else."""
-    is_all = not is_long(node) and all(unit.span.overlap(span) == len(unit.span) for unit in units)
+    is_all = all(unit.span.overlap(span) == len(unit.span) for unit in units)
     return node.body_span or span if is_all else span
 
 
