@@ -30,6 +30,8 @@ from retriever.searching.passage import (
     ScoredUnits,
     as_sentence,
     find_passage,
+    holds,
+    join,
     score_node,
 )
 from retriever.searching.queries import UNDERSTOOD_FROM, ExpandedQuery
@@ -47,6 +49,7 @@ if TYPE_CHECKING:
 
 MAX_UNITS = 100  # of a section, that are looked through for the question's words
 MAX_TITLE_CHARS = 60
+FENCES = ("```", "~~~")
 ANSWERED_FROM = 5  # hits that the verdict and a short answer are made of, however many are shown
 READ_OF_FIRST = 3  # units of the first section, for the reader; of each further one fewer, at least one
 MAX_UNIT_CHARS = 900  # of one: it reads 160 tokens
@@ -309,32 +312,19 @@ def cut_to_passage(node: Node, passage: Passage, max_chars: int) -> str:
 
 
 def list_verbatim(node: Node, span: Span) -> list[str]:
-    """Return the lines of code and tables in a passage as they are written, with what else is in it; none of prose."""
-    lines, first = node.text.split("\n"), node.span.first if node.span else 1
-    rows: list[str] = []
-    is_verbatim = False
-    for unit in node.units:
-        own = lines[unit.span.first - first : unit.span.last - first + 1]
-        if unit.kind in (UnitKind.LIST, UnitKind.FIELD) or span.overlap(unit.span) < len(unit.span):
-            continue
-        if unit.kind is UnitKind.CODE:
-            code = cut_fence(own)
-            rows += [unit.lead] if unit.lead and len(code) + 2 < len(own) else []
-            rows += code
-        elif unit.kind is UnitKind.ROW and own[0].lstrip(" >").startswith("|"):
-            header = find_opening(lines, unit.span.first - first)[:1]
-            rows += [*(() if header and header[0] in rows else header), *own]
-        else:
-            rows.append(unit.text)
-            continue
-        is_verbatim = True
-    return [row for row in rows if row.strip()] if is_verbatim else []
+    """Return the lines of a passage with code or a table as they are written, without fences; none of prose.
 
-
-def cut_fence(lines: Sequence[str]) -> Sequence[str]:
-    """Return the lines between two fences; all lines where there is none."""
-    marks = [number for number, line in enumerate(lines) if line.lstrip(" \t>").startswith(("```", "~~~"))]
-    return lines[marks[0] + 1 : marks[-1] if len(marks) > 1 else None] if marks else lines
+    A row comes below the names of its columns.
+    """
+    units = [unit for unit in node.units if unit.kind is not UnitKind.FIELD and holds(span, unit.span)]
+    if node.span is None or not units:
+        return []
+    lines, shown, first = node.text.split("\n"), join([unit.span for unit in units]), node.span.first
+    written = [*find_opening(lines, shown.first - first)[:1], *lines[shown.first - first : shown.last - first + 1]]
+    marks = [line.lstrip(" \t>") for line in written]
+    if not any(unit.kind is UnitKind.CODE for unit in units) and not any(mark.startswith("|") for mark in marks):
+        return []
+    return [line for line, mark in zip(written, marks, strict=True) if mark and not mark.startswith(FENCES)]
 
 
 def find_place(text: str, sentence: str) -> int:
@@ -353,7 +343,7 @@ def find_opening(lines: Sequence[str], place: int) -> Sequence[str]:
     fence = opened = ""
     for line in lines[:place]:
         mark = line.lstrip(" \t>")
-        if not fence and mark.startswith(("```", "~~~")):
+        if not fence and mark.startswith(FENCES):
             opened, fence = line, mark[:1] * (len(mark) - len(mark.lstrip(mark[0])))
         elif fence and mark.startswith(fence) and not mark.strip(f"{fence[0]} \t"):
             fence = ""

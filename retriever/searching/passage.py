@@ -143,7 +143,7 @@ class ScoredUnits:
         read = {place: reading.weigh(BY_LOGIT, BY_INTERACTION) for place, reading in zip(places, readings, strict=True)}
         lowest = min(read.values())
         for place in {place for place, unit in enumerate(self.units) if unit.kind is UnitKind.LIST} - read.keys():
-            items = [read[item] for item in places if holds(self.units[place], self.units[item])]
+            items = [read[item] for item in places if holds(self.units[place].span, self.units[item].span)]
             if items:
                 read[place] = max(items)
         scores = [
@@ -327,7 +327,7 @@ def says_nothing(unit: Unit, asked: Asked) -> bool:
 
 def fit_span(node: Node, units: Sequence[Unit], span: Span) -> Span:
     """Return lines of a section, or all of it where it has nothing else."""
-    is_all = all(unit.span.overlap(span) == len(unit.span) for unit in units)
+    is_all = all(holds(span, unit.span) for unit in units)
     return node.body_span or span if is_all else span
 
 
@@ -337,10 +337,10 @@ def find_lists(node: Node, units: Sequence[Unit], best: int, asked: Asked) -> li
     That is the list that the best unit is, introduces or stands in; where all of it is asked for, with those beside it.
     """
     own, listed = units[best], [place for place, unit in enumerate(units) if unit.kind is UnitKind.LIST]
-    around = next((place for place in listed if holds(units[place], own)), None)
+    around = next((place for place in listed if holds(units[place].span, own.span)), None)
     if around is None:
         return []
-    inside = [unit for unit in units[around + 1 :] if holds(units[around], unit)]
+    inside = [unit for unit in units[around + 1 :] if holds(units[around].span, unit.span)]
     if not inside:  # a table that has only the names of its columns
         return []
     above = tokenize("\n".join((*node.breadcrumb, node.title)), asked.languages)
@@ -368,7 +368,7 @@ def show_lists(units: Sequence[Unit], lists: Sequence[int]) -> str:
         rows += [(False, lead)] if (lead := show_lead(units[place])) else []
         last = 0
         for unit in units[place + 1 :]:
-            if holds(units[place], unit) and unit.span.first > last:  # `Default:` has the items inside of it
+            if holds(units[place].span, unit.span) and unit.span.first > last:  # `Default:` has the items inside of it
                 rows.append((True, f"{unit.number or '-'} {unit.text}"))
                 last = unit.span.last
     ends = accumulate(len(text) for _, text in rows)
@@ -381,13 +381,13 @@ def show_lists(units: Sequence[Unit], lists: Sequence[int]) -> str:
 def choose_item(units: Sequence[Unit], scores: Sequence[float], best: int) -> int:
     """Return the place of the best item of a list that is not shown whole; of another unit its own."""
     own = units[best]
-    items = [place for place, unit in enumerate(units) if own.kind is UnitKind.LIST and holds(own, unit)]
+    items = [place for place, unit in enumerate(units) if own.kind is UnitKind.LIST and holds(own.span, unit.span)]
     return max(items, key=lambda place: (place != best, scores[place], -place), default=best)
 
 
-def holds(outer: Unit, inner: Unit) -> bool:
-    """Return whether all lines of a unit are among those of another."""
-    return outer.span.overlap(inner.span) == len(inner.span)
+def holds(outer: Span, inner: Span) -> bool:
+    """Return whether all lines of a span are among those of another."""
+    return outer.overlap(inner) == len(inner)
 
 
 def find_other_side(units: Sequence[Unit], scores: Sequence[float], best: int, asked: Asked) -> int | None:
@@ -398,7 +398,7 @@ def find_other_side(units: Sequence[Unit], scores: Sequence[float], best: int, a
     named = {
         place: measure_words(unit.text, lacking)
         for place, unit in enumerate(units)
-        if unit.kind not in (UnitKind.LIST, UnitKind.FIELD) and not holds(own, unit)
+        if unit.kind not in (UnitKind.LIST, UnitKind.FIELD) and not holds(own.span, unit.span)
     }
     other = max(
         named, key=lambda place: (named[place], units[place].kind is own.kind, scores[place], -place), default=best
