@@ -97,7 +97,7 @@ def build_hits(
                 passage=passage.span.shift(anchor.span.first - node.body_span.first),
                 title=node.title,
                 breadcrumb=node.breadcrumb,
-                snippet=cut(passage.snippet or node.summary, SNIPPET_CHARS),
+                snippet=cut(" ".join((passage.sentence or node.summary).split()), SNIPPET_CHARS),
                 summary=cut(node.summary, profile.final_summary_chars),
                 text=text,
                 text_cut=text != node.body,

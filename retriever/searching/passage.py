@@ -46,7 +46,6 @@ NEAR = 0.7
 MOST_LINES = 15
 NEW_SHARE = 0.1  # of the words of a message that was pasted: its numbers may differ
 MOSTLY_LINKED = 0.6  # of a unit's characters
-MOST_FOLLOWING, SHORT_CODE = 3, 80  # units below the one that answers, in a snippet; characters of such code
 _WIDENED = (UnitKind.PARAGRAPH, UnitKind.QUOTE, UnitKind.CODE)
 
 # What each feature of `read_features`, and each kind of unit, adds to a score. All are fitted but two, of which the
@@ -96,8 +95,6 @@ class Passage:
     """Its lines in the file, as it was indexed."""
     sentence: str
     """The unit that answers, as plain text on one line; empty where nothing is shown."""
-    snippet: str = ""
-    """The passage and what follows it, as plain text on one line."""
 
 
 @dataclass(frozen=True)
@@ -184,23 +181,11 @@ def find_passage(node: Node, asked: Asked, scored: ScoredUnits, matched: Span | 
     best = choose_best(scored, asked)
     if lists := find_lists(node, units, best, asked):
         span = join([units[place].span for place in lists])
-        sentence = show_lists(units, lists)
-        return Passage(fit_span(node, units, span), sentence, " ".join(sentence.split()))
+        return Passage(fit_span(node, units, span), show_lists(units, lists))
     best = choose_item(units, scores, best)
     beside = find_beside(units, scores, best, asked)
     span = fit_span(node, units, join([units[place].span for place in beside]))
-    shown, last = [show_unit(units[best])], units[best].span.last
-    for unit in units[best + 1 :]:
-        if unit.kind is UnitKind.CODE and len(unit.text) > SHORT_CODE:  # on one line, nobody can read it
-            break
-        # A list has its items, and other properties say nothing of this one; a `summary` may be the first paragraph.
-        is_new = unit.kind is not UnitKind.FIELD and unit.text.rstrip(".") not in shown[0]
-        # A long line has several units.
-        is_behind = unit.span.first > last or (unit.span == units[best].span and unit.kind is units[best].kind)
-        if is_behind and is_new and len(shown) <= MOST_FOLLOWING:
-            shown.append(unit.text)
-            last = unit.span.last
-    return Passage(span, show_together(units, best, beside, asked), " ".join(shown))
+    return Passage(span, show_together(units, best, beside, asked))
 
 
 def is_matched(unit: Unit, matched: Span | None) -> bool:
