@@ -1,8 +1,7 @@
 """A document's Markdown as HTML that can do nothing: what nh3 lets through, and no address but those that are checked.
 
 markdown-it and its plugins read tables, task lists, footnotes, definitions, formulas, admonitions and containers;
-wikilinks and embedded pictures are read as the index reads them. Rules here make containers of callouts in quotes, and
-leave out lines that belong to another page.
+wikilinks and embedded pictures are read as the index reads them. A rule here makes containers of callouts in quotes.
 
 markdown-it's renderer writes the HTML, with rules here for what it does not know, and nh3 makes it safe, whatever a
 document or a rule wrote. An element of HTML that a document may have is shown as one; any other, as `<script>`, as it
@@ -18,6 +17,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from html import escape, unescape
 from pathlib import PurePosixPath
+from textwrap import dedent
 from urllib.parse import unquote
 from xml.etree import ElementTree
 
@@ -43,32 +43,40 @@ from pageindex.text import sanitize
 from retriever.display import find_highlights
 from retriever.errors import UsageError
 from retriever.indexing.request import FolderAccess
+from retriever.searching.hits import find_opening
 
-# Parsing: the tokens that a page shows.
+# Parsing: the lines and the tokens that a page shows.
 
-WHOLE_LINES = 40  # of a block of code that is longer, an excerpt shows its own lines alone
+MAX_EXCERPT_LINES = 24  # of a passage below its hit
 MAX_INLINE_CHARS = 10_000  # a longer paragraph is shown as written: markdown-it's time on hostile text is quadratic
 
 
-def parse_text(
-    markdown: str, first: int = 0, end: int | None = None, definitions: str = "", dialect: Dialect = COMMONMARK
-) -> list[Token]:
-    """Return the tokens of a text (LF line ends, without front matter), whose `map` counts its lines from 0.
+def cut_lines(body: Sequence[str], first: int, end: int, code: Sequence[str] = ()) -> str:
+    """Return lines of a text as Markdown that can be read alone: whole paragraphs, below what opens their block.
 
     Args:
-        markdown: the text.
-        first: the line that is shown first, from 0. Those above are read, so that the rows of a table come with their
-            header and code is code; code that begins above it is shown whole, but for more than WHOLE_LINES.
-        end: the line behind the last that is shown; a block that begins above it is shown whole, but for such code.
-            None: all lines.
-        definitions: lines `[label]: target` from elsewhere in the file.
-        dialect: of the file.
+        body: the lines of the text.
+        first: the first of them, from 0.
+        end: the line behind the last.
+        code: the lines that are known to be code, which may have no fences.
     """
-    references: EnvType = {"lines": (0, None)}
-    parser = open_page_parser(dialect)
-    parser.parse(definitions, references)
-    known = references.get("references", {})
-    return parser.parse(markdown, {"lines": (first, end), "references": known})
+    first = min(first, len(body) - 1)  # the text may be shorter than it was
+    filled = [row for row in body[first:end] if row.strip()]
+    opening = find_opening(body, first) or ["```"] * (filled == list(code[: len(filled)]))
+    top, bottom = first, end
+    # Up to the beginning of a block that is in no other one.
+    while (
+        not opening and first - MAX_EXCERPT_LINES < top and top and (body[top][:1] in " \t>" or body[top - 1].strip())
+    ):
+        top -= 1
+    while bottom < min(len(body), end + MAX_EXCERPT_LINES) and body[bottom].strip():
+        bottom += 1
+    for token in open_page_parser(COMMONMARK).parse("\n".join([*opening, *body[top:bottom]])):
+        if token.type == "paragraph_open" and token.map:
+            begin, after = (line + top - len(opening) for line in token.map)
+            if begin < end and first < after:
+                first, end = min(first, begin), max(end, after)
+    return "\n".join(dedent("\n".join(rows)) for rows in (opening, body[first:end]) if rows)
 
 
 def find_end(token: Token, lines: Sequence[str]) -> int:
@@ -86,37 +94,7 @@ def open_page_parser(dialect: Dialect) -> MarkdownIt:
     parser = MarkdownIt("commonmark", {"html": True, "tasklists": True, "xhtmlOut": False, "maxNesting": MAX_NESTING})
     add_rules(parser, dialect)
     parser.core.ruler.before("inline", "prepare", _prepare_inline)
-    parser.core.ruler.before("inline", "keep", _keep_lines)
     return parser
-
-
-def _keep_lines(state: StateCore) -> None:
-    """Leave out the blocks outside of the lines that are shown, and what of the next block is above them."""
-    first, last = state.env.get("lines", (0, None))
-    if not first and last is None:
-        return
-    lines = state.src.split("\n")
-    kept: list[Token] = []
-    left_level: int | None = None  # of the block whose closing token is awaited, for it is left out
-    for token in state.tokens:
-        if left_level is not None:
-            left_level = None if token.nesting < 0 and token.level == left_level else left_level
-            continue
-        is_header = "thead_open" in (token.type, kept[-1].type if kept else "")
-        if token.map and token.nesting >= 0 and token.type != "inline" and not is_header:
-            begin, end = token.map[0], find_end(token, lines)
-            if end <= first or (last is not None and begin >= last):
-                left_level = token.level if token.nesting else None
-                continue
-            if token.type in ("fence", "code_block", "html_block") and end - begin > WHOLE_LINES:
-                above = begin + (token.type == "fence")  # its content's first line
-                shown = slice(max(0, first - above), None if last is None else last - above)
-                token.content = "\n".join(token.content.split("\n")[shown])
-                token.map = [max(begin, first - above + begin), min(token.map[1], last or token.map[1])]
-        kept.append(token)
-        if token.type == "list_item_open" and token.info and kept[-2].type == "ordered_list_open":
-            kept[-2].attrSet("start", token.info)  # the items before it may be left out
-    state.tokens = kept
 
 
 def _prepare_inline(state: StateCore) -> None:
@@ -202,7 +180,7 @@ _CLASSES = {
     *(f"code-{name}" for name in STANDARD_TYPES.values()),
     *CALLOUTS,
     *split_words(
-        """callout center code contains-task-list empty footnote formula language left math note passage picture right
+        """callout center code contains-task-list footnote formula language left math note passage picture right
         task-list-item title written"""
     ),
 }
@@ -269,7 +247,6 @@ class RenderOptions:
     top_level: int = 2  # the level that the text's highest headings get
     passage: Span | None = None  # lines that are marked, with an id; None marks none
     first_line: int = 1  # the line of its file that the text begins with
-    shown: tuple[int, int | None] = (0, None)  # the first line that is shown, and the one behind the last; from 0
     dialect: Dialect = COMMONMARK  # of the file
     definitions: str = ""  # lines `[label]: target` of the file that the text comes from
     unfolded: bool = False  # what folds is open: an answer in it is to be seen
@@ -278,7 +255,10 @@ class RenderOptions:
 
 def render_markdown(markdown: str, options: RenderOptions) -> Markup:
     """Return the text (LF line ends, without front matter) as HTML."""
-    tokens = parse_text(markdown, *options.shown, definitions=options.definitions, dialect=options.dialect)
+    parser = open_page_parser(options.dialect)
+    elsewhere: EnvType = {}
+    parser.parse(options.definitions, elsewhere)
+    tokens = parser.parse(markdown, {"references": elsewhere.get("references", {})})
     # A first heading that repeats the title is left out: the page shows the title above the text.
     if [token.type for token in tokens[:3]] == ["heading_open", "inline", "heading_close"]:
         texts = [child.content for child in tokens[1].children or () if child.type in ("text", "code_inline")]
@@ -372,8 +352,6 @@ class _Writer:
                     token.attrSet("class", style.removeprefix("text-align:"))
                 if not tokens[place + 1].content:  # the header of nothing
                     token.tag = tokens[place + 2].tag = "td"
-            elif token.type == "list_item_open" and tokens[place + 1].type.endswith("_list_open"):
-                token.attrJoin("class", "empty")  # its own text is above the excerpt
             html = self._write_block(token)
             if html is not None:
                 token.type, token.content = "html_block", html
@@ -444,7 +422,7 @@ class _Writer:
         if language == "math":
             return self._wrap(token, "formula", write_formula(token.content, block=True))
         code = token.content.removesuffix("\n")
-        if not code.strip():  # the rest of the block is cut off
+        if not code.strip():
             return ""
         label = f'<span class="language">{language}</span>' if language.replace("-", "").isalnum() else ""
         self._uncolored -= len(code)

@@ -7,7 +7,7 @@ command line prints with --json.
 import os
 import re
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -46,10 +46,12 @@ from retriever.looking.status import list_titles
 from retriever.places.view import Choices, View
 from retriever.retriever import Retriever
 from retriever.searching.citations import Anchors
+from retriever.searching.hits import find_opening
 from retriever.serving import Arguments, ServedIndex, cut_excerpt
 from retriever.serving.section_html import (
-    WHOLE_LINES,
+    MAX_EXCERPT_LINES,
     RenderOptions,
+    cut_lines,
     highlight,
     locate_picture,
     read_picture,
@@ -77,7 +79,6 @@ PAGE_WAIT_S = 0.5  # how long a page waits for the documents to be read before i
 MAX_SHOWN_BYTES = 60_000  # of a document in one page; a link leads to the rest
 MAX_RELATED = 10  # of each kind
 MAX_LISTED = 1_000  # files of a folder, on the first page
-MAX_EXCERPT_LINES = 24  # of a passage below its hit; the blocks that begin in them are shown whole
 FIRST_LINES = 6  # of a section, where no passage of it stands out
 PICTURE_HEADERS = {
     "Cache-Control": "private, max-age=60",  # a document and its pictures are edited together
@@ -233,24 +234,24 @@ class Pages:
             shown, following = cut_excerpt(excerpt, MAX_SHOWN_BYTES, visit.first)
             # Lines may begin inside a block: what is above them in their file says what they are.
             whole = excerpt if named else read_excerpt(view.connection, excerpt.cited_as, access)
-            begin = shown.span.first - whole.span.first
-            lines = whole.text.split("\n")[: begin + len(shown.span)]
+            opening = find_opening(whole.text.split("\n"), shown.span.first - whole.span.first)
+            rows = shown.text.split("\n")
             front_matter = read_front_matter(shown.text).lines if shown.span.first == 1 else 0
             options = RenderOptions(
                 words=frozenset(tokenize(visit.question)),
                 title=outline.label(node.id),
                 passage=visit.passage,
                 unfolded=visit.passage is not None,
-                first_line=whole.span.first,
-                shown=(begin + front_matter, None),
+                first_line=shown.span.first + front_matter - len(opening),
             )
-            text = _render_text(view, node, lines, options, visit, access)
+            markdown = "\n".join([*opening, *rows[front_matter:]])
+            text = _render_text(view, node, markdown, options, visit, access)
             around = find_relations(view, node.id, access, MAX_RELATED)
         page = self._render(
             "document.html",
             visit,
             excerpt=shown,
-            front_matter="\n".join(lines[begin : begin + front_matter]),
+            front_matter="\n".join(rows[:front_matter]),
             text=text,
             following=following,
             around=around.beside,
@@ -317,7 +318,7 @@ def _list_recent(view: View, folder: StoredFolder) -> Iterator[tuple[str, str]]:
 def _render_excerpt(
     view: View, hit: Hit, lines: Span, name: str, *, options: RenderOptions, visit: Visit, access: FolderAccess
 ) -> Markup:
-    """Return some lines of a hit's section as HTML, whole blocks of them; `name` is that of the text on its page."""
+    """Return some lines of a hit's section as HTML; `name` is that of the text on its page."""
     node = view.tree.read([hit.node_id]).get(hit.node_id)
     if node is None or not hit.span.overlap(lines):  # it went since it was found; a property, above the section
         return highlight(hit.sentence, options.words)
@@ -325,17 +326,16 @@ def _render_excerpt(
     first = max(0, lines.first - hit.span.first)
     # Of a long section in which no lines stand out, the beginning.
     count = FIRST_LINES if lines == hit.span and len(lines) > MAX_EXCERPT_LINES else MAX_EXCERPT_LINES
-    end = min(len(body), first + min(len(lines), count))
+    end = first + min(len(lines), count)
     if not first and body[0].startswith("#"):  # the heading is shown above: what follows it
-        end = min(len(body), max(end, first + FIRST_LINES))
-    lines_read = body[: end + WHOLE_LINES]  # with the rest of a block that begins in the lines
-    options = replace(options, title=hit.title, name=name, shown=(first, end))
-    shown = _render_text(view, node, lines_read, options, visit, access)
+        end = max(end, FIRST_LINES)
+    options = replace(options, title=hit.title, name=name)
+    shown = _render_text(view, node, cut_lines(body, first, end, hit.verbatim), options, visit, access)
     return shown if shown.strip() else highlight(hit.snippet, options.words)  # a comment, or a line of layout
 
 
 def _render_text(
-    view: View, node: Node, lines: Sequence[str], options: RenderOptions, visit: Visit, access: FolderAccess
+    view: View, node: Node, markdown: str, options: RenderOptions, visit: Visit, access: FolderAccess
 ) -> Markup:
     """Return a node's text as HTML whose links and pictures lead where they do; nowhere what is not in the index."""
     view.tree.load_nodes([node.id])
@@ -360,7 +360,7 @@ def _render_text(
     dialects = {folder.path: folder.dialect for folder in reading.folders(view.connection)}
     dialect = get_dialect(dialects.get(folder, COMMONMARK.name), node.path)
     options = replace(options, resolve=resolve, picture=picture, definitions=definitions, dialect=dialect)
-    return render_markdown("\n".join(lines), options)
+    return render_markdown(markdown, options)
 
 
 _DEFINITION = re.compile(r"^ {0,3}\[[^\[\]\n^][^\[\]\n]{0,999}\]:[^\n]*$", re.MULTILINE)

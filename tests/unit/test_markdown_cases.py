@@ -12,9 +12,9 @@ from pageindex.dialects import get_dialect
 from pageindex.document import Document, parse_document
 from pageindex.formats import decode
 from pageindex.links import LinkKind
-from pageindex.node import Node, Span, Unit
+from pageindex.node import Node, Unit
 from retriever.indexing.chunk import chunk_nodes
-from retriever.serving.section_html import RenderOptions, render_markdown
+from retriever.serving.section_html import RenderOptions, cut_lines, render_markdown
 from tests.fake_encoder import FakeEncoder
 
 CASES = Path(__file__).parents[1] / "markdown_cases"
@@ -64,12 +64,11 @@ def list_chunks(document: Document, lengths: str) -> str:
 
 
 def render_excerpt(text: str, dialect: str, lines: str) -> str:
-    """Return what the page shows of lines `first-last`, which are the passage; of all without lines."""
-    first, last = map(int, lines.split("-")) if lines else (1, None)
-    passage = Span(first, last) if last else None
-    shown = first - 1, last
-    options = RenderOptions(dialect=get_dialect(dialect), resolve=resolve, passage=passage, shown=shown)
-    return render_markdown(text, options)
+    """Return what the page shows of lines `first-last`; of all without lines."""
+    if lines:
+        first, last = map(int, lines.split("-"))
+        text = cut_lines(text.split("\n"), first - 1, last)
+    return render_markdown(text, RenderOptions(dialect=get_dialect(dialect), resolve=resolve))
 
 
 def resolve(kind: LinkKind, path: str, anchor: str) -> str | None:

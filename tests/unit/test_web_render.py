@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pageindex.dialects import get_dialect
-from retriever.serving.section_html import RenderOptions, locate_picture, render_markdown
+from retriever.serving.section_html import RenderOptions, cut_lines, locate_picture, render_markdown
 from tests.program import PROJECT
 from tests.shelf import write_pages
 from tests.unit.test_markdown_cases import resolve
@@ -118,15 +118,10 @@ def test_words_are_marked_and_headings_begin_below_the_title() -> None:
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("lines", "first", "last"), [((51, None), 50, 99), ((51, 54), 50, 52), ((0, 4), 0, 2), ((0, None), 0, 99)]
-)
-def test_of_a_long_block_of_code_an_excerpt_shows_its_own_lines(
-    lines: tuple[int, int | None], first: int, last: int
-) -> None:
-    made = shown("```c\n" + "".join(f"line{n}\n" for n in range(100)) + "```\n", shown=lines)
-    code = "\n".join(f"line{n}" for n in range(first, last + 1))
-    assert re.sub("<.*?>", "", made) == f"c{code}\n"
+@pytest.mark.parametrize(("first", "made"), [(2, "```\na()\n  b()"), (9, "b()")])
+def test_code_without_fences_stays_code(first: int, made: str) -> None:
+    body = ["Text", "", "    a()", "      b()"]
+    assert cut_lines(body, first, 4, body[2:]) == made
 
 
 def test_a_picture_is_shown_where_it_is_found_and_named_elsewhere() -> None:
