@@ -80,7 +80,8 @@ class Assessment:
 def assess(signals: Signals) -> Assessment:
     """Estimate from what was found whether the documents answer the question.
 
-    Where one section has all of its words, those alone are never `none`: a word by itself means little to an encoder.
+    Where one section has all of its words it is never `none`: a word by itself means little to an encoder, and the steps
+    of a recipe read as no answer.
     """
     signals = adjust_signals(signals)
     model = choose_model(signals)
@@ -91,7 +92,7 @@ def assess(signals: Signals) -> Assessment:
         confidence *= model.none_below / model.answered_from
     if signals.form == "words" and not signals.coverage:
         confidence = min(confidence, OF_NO_WORD)
-    if is_about_nothing(signals) or (confidence < model.none_below and signals.coverage < 1):
+    if signals.coverage < 1 and (is_about_nothing(signals) or confidence < model.none_below):
         return Assessment("none", min(confidence, model.none_below))
     return Assessment("answered" if confidence >= model.answered_from else "weak", max(confidence, model.none_below))
 

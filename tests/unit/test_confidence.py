@@ -43,9 +43,10 @@ def test_a_line_that_answers_better_never_lowers_the_verdict(signals: Signals, o
 
 def test_what_is_read_decides_where_words_would_say_the_opposite() -> None:
     nothing, answers = weigh_reading(Reading(-6.0, 0.4)), weigh_reading(Reading(6.0, 0.85))
-    known = Signals(1.0, 1.0, 1.0, "question", 6.0, 0.3)
+    known = Signals(0.9, 1.0, 1.0, "question", 6.0, 0.3)
     assert assess(known).verdict == "answered"
     assert assess(replace(known, reading=nothing)).verdict == "none"
+    assert assess(replace(known, reading=nothing, coverage=1.0)).verdict == "weak", "one section has all of the words"
     strange = Signals(0.3, 0.4, 0.0, "question", 3.0, 0.1, is_strange=True)
     assert assess(strange).verdict == "none"
     assert assess(replace(strange, reading=answers)).verdict == "answered"
