@@ -276,6 +276,7 @@ def count_answer_tokens(plan: TextPlan) -> int:
 
 # Which questions are put to it, and which of its texts are searched with: by their words, then by what they are about.
 
+MAX_ENTITIES = 5
 # What is shorter is not expanded: a few words name a thing, which the documents name too.
 QUESTION_MAX_WORDS = 2  # of a proper question: `how does caching work?` is expanded
 LOOKUP_MAX_WORDS = 5
@@ -295,6 +296,7 @@ _SYMBOL = re.compile(
     """,
     re.VERBOSE,
 )
+_CAPITALS = re.compile(r"\b[A-Z][\w-]+(?: [A-Z][\w-]+)*")
 
 
 def find_exact_names(text: str) -> tuple[str, ...]:
@@ -341,6 +343,20 @@ def reason_too_short(question: str) -> str:
     if words <= (QUESTION_MAX_WORDS if is_question else LOOKUP_MAX_WORDS):
         return f"the question has {pluralize(words, 'word')}"
     return ""
+
+
+def find_entities(question: str) -> tuple[str, ...]:
+    """Return the names that a question speaks of, each once, as it writes them.
+
+    >>> find_entities("does Postgres keep `x` after the Big Migration?")
+    ('x', 'Postgres', 'Big Migration')
+    """
+    start = len(question) - len(question.lstrip().partition(" ")[2])  # behind the first word, which has one anyway
+    by_words: dict[tuple[str, ...], str] = {}
+    for name in (*find_exact_names(question), *(match[0] for match in _CAPITALS.finditer(question, start))):
+        if words := tuple(tokenize(name)):
+            by_words.setdefault(words, name)
+    return tuple(by_words.values())[:MAX_ENTITIES]
 
 
 FACTUAL_INTENT = "STUDY_DETAIL"  # a single fact is asked for: an invented one is a wrong one

@@ -8,7 +8,7 @@ A cross-encoder scores one candidate after another: on this machine, without PyT
 which llama.cpp, vLLM, Infinity, Jina and Cohere speak.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from math import inf, log2
@@ -25,6 +25,8 @@ from retriever.display import pluralize
 from retriever.embedding.encoder import bundled_tokens
 from retriever.embedding.onnx import CrossEncoder, usable_cores
 from retriever.errors import EncoderError, LanguageModelError, RerankerError, UnfitModelError, WrongAnswerError
+from retriever.expansion import find_entities
+from retriever.lexical.tokens import tokenize
 from retriever.places.view import View
 from retriever.searching.hits import find_matched_chunk, read_chunks
 from retriever.served.server import ModelServer
@@ -114,8 +116,19 @@ def rerank(
         note.text = "failed"
         return candidates
 
+    scores = []
+    entities = find_entities(question) if profile.entity_boost else ()
+    nodes = view.tree.read([candidate.node_id for candidate in pool]) if entities else {}
+    for candidate, score in zip(pool, output.scores, strict=True):
+        boost, remark = 0.0, ""
+        if node := nodes.get(candidate.node_id):
+            shown = "\n".join((*node.breadcrumb, node.title, *(unit.in_full for unit in node.units)))
+            named = count_named(entities, shown)
+            boost = named * profile.entity_boost
+            remark = f"{named} of {len(entities)} entities" if named else ""
+        scores.append(RerankScore(candidate, score, boost, remark))
     note.text = output.note
-    return blend_orders(pool, output.scores, BLEND, output.scale, candidates[len(pool) :])
+    return blend_orders(scores, BLEND, output.scale, candidates[len(pool) :])
 
 
 # What a reranker reads
@@ -156,10 +169,20 @@ def cut_passage(node: Node, chunk: StoredChunk | None, max_chars: int) -> str:
 # One order of two
 
 
+@dataclass(frozen=True)
+class RerankScore:
+    """A candidate as it was scored."""
+
+    candidate: Candidate
+    score: float  # 0 to 1
+    boost: float = 0.0  # what it gains for entities of the question, at least 0
+    note: str = ""  # what the boost is for
+
+
 def blend_orders(
-    candidates: Sequence[Candidate], scores: Sequence[float], blend: float, scale: str, unread: Sequence[Candidate] = ()
+    scores: Sequence[RerankScore], blend: float, scale: str, unread: Sequence[Candidate] = ()
 ) -> tuple[Candidate, ...]:
-    """Return the candidates by (1 - blend) * score + blend * rank_value(fused rank), best first; scores are 0 to 1.
+    """Return the candidates by (1 - blend) * (score + boost) + blend * rank_value(fused rank), best first.
 
     Those that no reranker read follow, with the score of their fused rank alone.
     """
@@ -167,12 +190,13 @@ def blend_orders(
     # first ranks, so that the blend protects the fusion's first hits far more than its last. Unlike weights that differ
     # from rank to rank (qmd's .75, .60, .40), it never puts one of two candidates with the same score above the one
     # that was before it.
-    in_order = sorted(range(len(scores)), key=lambda place: (-scores[place], place))
+    in_order = sorted(range(len(scores)), key=lambda place: (-scores[place].score, place))
     rank_of = {place: rank for rank, place in enumerate(in_order, start=1)}
     reranked = []
-    for place, (candidate, score) in enumerate(zip(candidates, scores, strict=True)):
-        evidence = Evidence(Source.RERANK, rank_of[place], score, scale, (1.0 - blend) * score)
-        reranked.append(_rescale(candidate, blend * rank_value(place + 1), evidence))
+    for place, item in enumerate(scores):
+        share = (1.0 - blend) * (item.score + item.boost)
+        evidence = Evidence(Source.RERANK, rank_of[place], item.score, scale, share, note=item.note)
+        reranked.append(_rescale(item.candidate, blend * rank_value(place + 1), evidence))
     behind = (_rescale(item, blend * rank_value(rank)) for rank, item in enumerate(unread, start=len(scores) + 1))
     return (*sorted(reranked, key=lambda candidate: -candidate.score), *behind)
 
@@ -186,6 +210,14 @@ def _rescale(candidate: Candidate, fused_value: float, evidence: Evidence | None
     score = fused_value + (evidence.share if evidence else 0.0)
     ordered = tuple(sorted(items, key=lambda item: -item.share))
     return candidate._replace(score=score, evidence=ordered, scale=SCALE)
+
+
+def count_named(entities: Iterable[str], text: str) -> int:
+    """Return how many of the entities a text names: those whose words all follow one another in it."""
+    # Both are read as BM25 reads them, whatever case, endings and punctuation; two spellings of one count once.
+    words = f" {' '.join(tokenize(text))} "
+    named = {" ".join(tokenize(entity)) for entity in entities}
+    return sum(f" {entity} " in words for entity in named if entity)
 
 
 # A language model

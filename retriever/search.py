@@ -54,6 +54,8 @@ def search(
     with recorder.stage(StageName.RERANK) as note:
         if profile.rerank.kind == "none":
             note.skip()
+            if profile.entity_boost:
+                recorder.degrade(StageName.RERANK, "entity_boost lifts what a reranker scores: choose a rerank.kind")
         else:
             from retriever.rerank import rerank
 

@@ -209,6 +209,9 @@ class Profile:
         "auto", "Which questions to expand; auto: those that it may help."
     )
     hyde_variant_weight: Share = setting(0.7, "Weight of a hypothetical passage; the question has 1.")
+    entity_boost: Weight = setting(
+        0.0, "Score added after reranking for each name of the question that a candidate holds."
+    )
     encoder: EncoderSettings = field(default_factory=EncoderSettings)
     documents: DocumentSettings = field(default_factory=DocumentSettings)
     llm: LlmSettings = field(default_factory=LlmSettings)

@@ -131,7 +131,7 @@ class Evidence(NamedTuple):  # as `Ranked`
     via: Relation | None = None
     """As in `Ranked`."""
     note: str = ""
-    """As in `Ranked`."""
+    """As in `Ranked`: `2 of 3 entities`."""
 
 
 class Candidate(NamedTuple):
@@ -207,8 +207,8 @@ class Hit(Cited):
     """Whether `text` is shorter than the section."""
     score: float
     scale: str
-    """The scale of the score: `rrf` (a sum of weights / (k + rank)), `reranked` (0 to 1). Comparable
-    within one answer only."""
+    """The scale of the score: `rrf` (a sum of weights / (k + rank)), `reranked` (0 to 1 and what entities add;
+    docs/guide/profiles.md). Comparable within one answer only."""
     evidence: tuple[Evidence, ...]
     """Largest share first."""
     matched_fields: tuple[tuple[str, str], ...] = ()

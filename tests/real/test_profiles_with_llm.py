@@ -68,3 +68,9 @@ def test_a_server_that_dies_in_the_middle_of_any_call(shelf: Shelf, ollama: Scri
         failed = {item.stage for item in answer.degraded}
         assert failed == {*STAGES[profile][place:], "rerank"}, "and each stage behind it"
         assert len(dying.asked) == place + 1
+
+
+def test_what_is_asked_for_and_cannot_be_done_is_said(shelf: Shelf) -> None:
+    answer = ask(shelf, "balanced", entity_boost=0.1)
+    (said,) = map(str, answer.degraded)
+    assert said == "rerank: entity_boost lifts what a reranker scores: choose a rerank.kind"

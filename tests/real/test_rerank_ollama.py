@@ -74,6 +74,14 @@ def test_the_pool_is_reranked_and_what_is_behind_it_stays_there(
     assert len(ollama.asked[0].candidates) == 3
 
 
+def test_a_section_that_names_an_entity_of_the_question_gains(shelf: Shelf, ollama: ScriptedServer) -> None:
+    ollama.answer = lambda asked: {"best_first": list(range(1, 9))}
+    answer = ask(shelf, ollama, "is a wet Summer good for the Bees?", entity_boost=0.05)
+    ranked = {hit.node_id: item for hit in answer.hits for item in hit.evidence if item.source == "rerank"}
+    gained = {node_id: item.note for node_id, item in ranked.items() if item.share == pytest.approx(item.score + 0.05)}
+    assert gained == dict.fromkeys(["garden/bees.md#bees", "garden/tomatoes.md#tomatoes/blight"], "1 of 2 entities")
+
+
 @pytest.fixture
 def small(served: ScriptedServer) -> ScriptedServer:
     """It has a model that was seen to fail with lists, and whose speed is known."""
