@@ -42,8 +42,8 @@ class Watching:
         for line in self.process.stderr:
             self._lines.put(line.rstrip("\n"))
 
-    def line(self) -> str:
-        return self._lines.get(timeout=PATIENCE_S)
+    def line(self, patience_s: float = PATIENCE_S) -> str:
+        return self._lines.get(timeout=patience_s)
 
     def end(self, number: int) -> int:
         self.process.send_signal(number)
@@ -132,5 +132,7 @@ def test_it_waits_for_another_writer_and_goes_on(place: Path) -> None:
         with writer_lock(place / "index", 0):
             write_pages(place / "docs", {"a.md": "# A\n\nWritten while another process writes.\n"})
             assert watching.line().startswith("not indexed: another process is writing to the index ")
+            with pytest.raises(queue.Empty):  # it is tried again, and not said again
+                watching.line(3.0)
         write_pages(place / "docs", {"guide/b.md": "# B\n\nWritten later.\n"})
         assert watching.line().startswith("2 changed; ")
