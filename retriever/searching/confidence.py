@@ -80,8 +80,8 @@ class Assessment:
 def assess(signals: Signals) -> Assessment:
     """Estimate from what was found whether the documents answer the question.
 
-    Where one section has all of its words it is never `none`: a word by itself means little to an encoder, and the steps
-    of a recipe read as no answer.
+    Where one section has all of its words it is never `none`: a word by itself means little to an encoder, and the
+    steps of a recipe read as no answer.
     """
     signals = adjust_signals(signals)
     model = choose_model(signals)
