@@ -31,29 +31,22 @@ def setting(default: Any, help: str, *flags: str) -> Any:  # noqa: ANN401 - as d
     return field(default=default, metadata={"help": help, "other_flags": flags})
 
 
-@dataclass(frozen=True)
-class Bounds:
-    """The range of a number, which pydantic checks."""
+class Bounds(dict[str, float]):
+    """The range of a number, which pydantic checks, by the names of its ends: `ge`, `gt`, `le`."""
 
     # It is `annotated_types.Interval`, whose import takes longer than all other modules of `--help` together.
 
-    at_least: float | None = None
-    at_most: float | None = None
-    above: float | None = None
-
     def __get_pydantic_core_schema__(self, source: type, handler: "GetCoreSchemaHandler") -> "CoreSchema":
-        limits = {"ge": self.at_least, "le": self.at_most, "gt": self.above}
-        given = {name: limit for name, limit in limits.items() if limit is not None}
-        return cast("CoreSchema", {**handler(source), **given})
+        return cast("CoreSchema", {**handler(source), **self})
 
 
 # The sections of a profile.
 
-Seconds = Annotated[float, Bounds(above=0, at_most=3600)]
-Count = Annotated[int, Bounds(1)]
-CountOrNone = Annotated[int, Bounds(0)]
-Weight = Annotated[float, Bounds(0, 1e6)]
-Share = Annotated[float, Bounds(0, 1)]
+Seconds = Annotated[float, Bounds(gt=0, le=3600)]
+Count = Annotated[int, Bounds(ge=1)]
+CountOrNone = Annotated[int, Bounds(ge=0)]
+Weight = Annotated[float, Bounds(ge=0, le=1e6)]
+Share = Annotated[float, Bounds(ge=0, le=1)]
 
 VectorChoice = Literal["exact", "chroma", "hnsw"]
 APPROXIMATE: Final = ("chroma", "hnsw")
@@ -71,7 +64,7 @@ class LlmSettings:
         "with a path, such as /v1, means OpenAI's API, as LM Studio, llama.cpp and vLLM have it.",
         "--ollama-url",
     )
-    num_ctx: Annotated[int, Bounds(1024)] = setting(
+    num_ctx: Annotated[int, Bounds(ge=1024)] = setting(
         8192,
         "Context window, in tokens: Ollama loads the model with it; other servers may have less.",
     )
@@ -127,7 +120,7 @@ class EncoderSettings:
         "sentence-transformers and common models on servers (`status` shows it).",
     )
     document_prefix: str = setting("", "Text before each document, likewise.")
-    max_tokens: Annotated[int, Bounds(16)] = setting(
+    max_tokens: Annotated[int, Bounds(ge=16)] = setting(
         256,
         "Maximum length of a chunk, in tokens; less if the model reads less.",
     )
@@ -178,9 +171,7 @@ class Profile:
         "evidence: each rank is weighted by its evidence, and neighbors are a ranking of their own; classic: ranks "
         "have equal weight, a section has the score of its best chunk, and neighbors join the semantic ranking.",
     )
-    rrf_k: Annotated[float, Bounds(above=0, at_most=1e6)] = setting(
-        60, "The k of reciprocal rank fusion: 1 / (k + rank)."
-    )
+    rrf_k: Annotated[float, Bounds(gt=0, le=1e6)] = setting(60, "The k of reciprocal rank fusion: 1 / (k + rank).")
     semantic_weight: Weight = setting(1.0, "Weight of semantic search in the fusion.")
     keyword_weight: Weight = setting(1.0, "Weight of keyword search in the fusion.")
     name_weight: Weight = setting(3.0, "Weight of sections whose name or identifier is in the question; 0: off.")
@@ -191,7 +182,7 @@ class Profile:
     )
     final_summary_chars: CountOrNone = setting(420, "Length of a hit's summary, in characters.")
     final_text_chars: CountOrNone = setting(1500, "Length of a hit's text, in characters.")
-    context_tokens: Annotated[int, Bounds(LEAST_CONTEXT_TOKENS)] = setting(
+    context_tokens: Annotated[int, Bounds(ge=LEAST_CONTEXT_TOKENS)] = setting(
         4000, "Maximum length of --context, in tokens.", "--max-tokens"
     )
     refresh_max_files: CountOrNone = setting(
