@@ -240,7 +240,6 @@ _EXAMPLE = '{"best_first": [2, 3, 1]}'
 PLANS = ((99, 10**6), (30, 600), (30, 450), (15, 500), (10, 350), (6, 250), (6, 100))
 
 RANK_SCALE = "1 / log2(1 + the model's rank)"
-SMALL_READS = 10  # candidates, of a model that was seen to fail with lists
 
 
 class Order(BaseModel):
@@ -267,25 +266,21 @@ class LlmReranker:
     def score(self, question: str, candidates: Sequence[RerankInput]) -> RerankOutput:
         """Do as `Reranker.score`; candidates that the model cannot read stay behind the others, in their order."""
         abilities = self.generator.abilities
-        can_rank = abilities is not None and abilities.lists
-        if not (can_rank or self.is_forced):
+        if not (self.is_forced or (abilities and abilities.lists)):
             kind = UnfitModelError if abilities else RerankerError
             why = "was not seen to find a right passage" if abilities else "was not tried yet (doctor --llm)"
             raise kind(f"{self.generator.name} {why}: reranking is off for it; --rerank-kind llm forces it")
-        is_poor = abilities is not None and not can_rank
-        return self.order(question, candidates, candidates[:SMALL_READS] if is_poor else candidates)
+        return self.order(question, candidates)
 
-    def order(
-        self, question: str, candidates: Sequence[RerankInput], shown: Sequence[RerankInput], seconds: float = 0
-    ) -> RerankOutput:
-        """Return the values of the ranks that the model gives those of the shown ones that it can read in the time."""
+    def order(self, question: str, candidates: Sequence[RerankInput], seconds: float = 0) -> RerankOutput:
+        """Return the values of the ranks that the model gives the first candidates, as many as it can read in time."""
         generator, planned = self.generator, list[RerankInput]()
         instructions = _INSTRUCTIONS.format(nonce=(nonce := new_nonce()))
         max_tokens = 32 + 8 * len(candidates)  # for each number a line of its own with blanks before it
         room = generator.room(instructions, max_tokens) - size(fence_lines([], nonce))
         speed, limit = generator.speed or USUAL, seconds or generator.stage_s
         for count, chars in PLANS:
-            plan = [replace(item, text=cut(item.text, chars)) for item in shown[:count]]
+            plan = [replace(item, text=cut(item.text, chars)) for item in candidates[:count]]
             read = sum(size(line) + 1 for line in list_lines(question, plan))
             if read > room:
                 continue

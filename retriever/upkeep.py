@@ -383,7 +383,7 @@ def probe(generator: Generator) -> Abilities:
 
     def finds_first(order: tuple[int, ...]) -> bool:
         shown = [inputs[place] for place in order]
-        scores = reranker.order(asked, shown, shown, left()).scores
+        scores = reranker.order(asked, shown, left()).scores
         return order[scores.index(max(scores))] == 0
 
     lists = False

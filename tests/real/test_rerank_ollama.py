@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 
-from retriever.rerank import LlmReranker, RerankInput
 from retriever.served.task import SPEEDS, Abilities, Speed
 from retriever.types import Answer
 from tests.real.scripted_server import Asked, Model, ScriptedServer
@@ -96,12 +95,3 @@ def test_of_a_small_model_no_list_is_asked_for(shelf: Shelf, small: ScriptedServ
     answer = ask(shelf, small, model=SMALL, kind="auto")
     assert f"{SMALL} was not seen to find a right passage" in answer.notes[0]
     assert small.asked == []
-
-
-def test_a_small_model_that_is_forced_orders_the_first_ten(small: ScriptedServer) -> None:
-    small.answer = lambda asked: {"best_first": [10]}
-    inputs = [RerankInput("Kitchen", f"Bread, loaf {number}.") for number in range(12)]
-    output = LlmReranker(small.open(model=SMALL)).score(QUESTION, inputs)
-    assert output.note == "the first 10 candidates, 1 call"
-    assert output.scores.index(max(output.scores)) == 9
-    assert len(output.scores) == 12
