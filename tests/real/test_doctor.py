@@ -180,6 +180,15 @@ def test_a_broken_chromadb_is_made_anew_without_embedding(shelf: Shelf, good: Sh
     assert_same_answers(shelf, good)
 
 
+@pytest.mark.parametrize("row", ["[]", "5", '["STATE"]', '["STATE", "a", "b"]', "no JSON"])
+def test_a_row_of_somebody_elses_chromadb_is_a_problem_and_no_crash(shelf: Shelf, row: str) -> None:
+    state = shelf.chroma.name.removeprefix("chroma-")
+    with shelf.rows() as rows:
+        rows.execute("UPDATE meta SET value = ? WHERE key = 'chroma'", (row.replace("STATE", state),))
+    assert len(problems(examined(shelf))) == 1
+    assert "answered without it" in str(shelf.ask(QUESTIONS[0], **NEVER_REFRESH).degraded)
+
+
 def test_an_index_in_use_is_looked_at_and_not_repaired(shelf: Shelf, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("retriever.upkeep.WAIT_FOR_WRITER_S", 0.1)
     (shelf.chroma / "chroma.sqlite3").unlink()

@@ -45,6 +45,14 @@ def test_a_deleted_generation_is_not_missed_and_made_again_without_embedding(she
     assert shelf.encoder.encoded == 0
 
 
+def test_what_a_killed_process_left_of_chromadb_goes(shelf: Shelf) -> None:
+    chroma = shelf.chroma
+    draft = shutil.copytree(chroma, shelf.index / "chroma-0123456789abcdef.draft")
+    shelf.update()
+    assert not draft.exists()
+    assert shelf.chroma == chroma
+
+
 @pytest.fixture(scope="module")
 def chapters(tmp_path_factory: pytest.TempPathFactory) -> tuple[Shelf, list[Answer]]:
     """A larger index, the answers of it, and a copy of it beside it, `good`."""
