@@ -31,6 +31,7 @@ def count_kept(*, shows_failures: bool = False) -> Mapping[tuple[str, str], floa
             node_id="x",
             folder="",
             file=f"{item['document']}.md",
+            passage=Span(1, 1),
             span=Span(1, item["text"].count("\n")),
         )
         for item in documents

@@ -20,19 +20,18 @@ import numpy.typing as npt
 from pydantic import BaseModel, Field, create_model
 from pydantic.config import JsonDict
 
-from pageindex.node import Node
+from pageindex.node import Node, Span
 from retriever.display import pluralize
 from retriever.embedding.encoder import bundled_tokens
 from retriever.embedding.onnx import CrossEncoder, usable_cores
 from retriever.errors import EncoderError, LanguageModelError, RerankerError, UnfitModelError, WrongAnswerError
 from retriever.expansion import find_entities
-from retriever.lexical.tokens import tokenize
+from retriever.lexical.tokens import tokenize, tokenize_unit
 from retriever.places.view import View
-from retriever.searching.hits import find_matched_chunk, read_chunks
+from retriever.searching.hits import find_matched
 from retriever.served.server import ModelServer
 from retriever.served.task import USUAL, Task, fence_lines, json_line, new_nonce, size
 from retriever.settings import Profile, RerankSettings
-from retriever.store.reading import StoredChunk
 from retriever.text import cut, cut_around
 from retriever.trace import Note, Recorder
 from retriever.types import Candidate, Evidence, Source, StageName
@@ -141,11 +140,10 @@ def build_inputs(
     ids = [candidate.node_id for candidate in candidates]
     view.tree.load_nodes(ids)
     nodes = view.tree.read(ids)
-    chunks = read_chunks(view.connection, ids)
     inputs = []
     for candidate in candidates:
         node = nodes[candidate.node_id]
-        matched = find_matched_chunk(candidate, chunks[node.id], words)
+        matched = find_matched(candidate) or find_words(node, words)
         is_language_model = profile.rerank.kind in {"auto", "llm"}
         max_chars = LLM_PASSAGE_CHARS if is_language_model else profile.final_text_chars
         text = cut_passage(node, matched, max_chars)
@@ -154,16 +152,24 @@ def build_inputs(
     return inputs
 
 
-def cut_passage(node: Node, chunk: StoredChunk | None, max_chars: int) -> str:
-    """Cut `max_chars` of the section, with the chunk in the middle as far as there is text on both sides."""
+def find_words(node: Node, words: Collection[str]) -> Span | None:
+    """Return the lines of the unit with the most words of the question, the first of several; None without units."""
+    wanted = set(words)
+    units = ((len(wanted.intersection(tokenize_unit(unit.in_full))), unit.span) for unit in node.units)
+    return max(units, key=lambda counted: counted[0], default=(0, None))[1]
+
+
+def cut_passage(node: Node, matched: Span | None, max_chars: int) -> str:
+    """Cut `max_chars` of the section, with what matched in the middle as far as there is text on both sides."""
     # A model reads what matched, and not the beginning of a long section, where it may not stand.
     text, span = node.body, node.body_span
-    if chunk is None or span is None:
+    if matched is None or span is None:
         return cut(text, max_chars)
-    start = text.find(chunk.text)
-    if start < 0:  # a table's later chunks begin with its header, which is not there
-        start = sum(len(line) + 1 for line in text.split("\n")[: chunk.span.first - span.first])
-    return cut_around(text, start, start + len(chunk.text), max_chars)
+    lines = text.split("\n")
+    start, end = (
+        sum(len(line) + 1 for line in lines[: place - span.first]) for place in (matched.first, matched.last + 1)
+    )
+    return cut_around(text, start, end, max_chars)
 
 
 # One order of two

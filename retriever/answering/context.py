@@ -1,6 +1,6 @@
 """The sections of an answer as a context for a prompt, within a token budget: which lines fit, and the page of them.
 
-The chunks that matched come first, within half of the budget; then whole sections, best first.
+The passages come first, within half of the budget; then whole sections, best first.
 
 The page is Markdown that a language model and a person can read. Titles, file names and texts are the documents' words:
 the first two stand in code spans, one line each, the texts in fences longer than any row of backticks in them. So
@@ -9,6 +9,7 @@ reorder text, are replaced by marks; `Piece.text` has them.
 """
 
 import re
+from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
@@ -20,7 +21,8 @@ from retriever.errors import UsageError
 from retriever.indexing.request import FolderAccess
 from retriever.places.view import View
 from retriever.searching.citations import Anchors
-from retriever.searching.hits import find_matched_chunk, find_properties, read_chunks
+from retriever.searching.hits import find_properties
+from retriever.searching.passage import holds, join
 from retriever.settings import LEAST_CONTEXT_TOKENS
 from retriever.types import Answer, Cited, Hit, Verdict
 
@@ -31,9 +33,8 @@ INTRODUCTION = (
 NOTHING_FOUND = "No section of the documents was found for the question."
 LEFT_OUT = "Found as well, but there is no room for them here: {:,}."
 
-# Of the budget, for the chunks that matched: without this limit, two long sections leave no room for the other hits
-# (measured in docs/guide/answers.md).
-CHUNKS_SHARE = 0.5
+# Of the budget, for the passages of all hits, before the best sections are quoted whole.
+PASSAGES_SHARE = 0.5
 
 # The number of tokens of a text, special ones aside; of two texts with a line end between, the sum.
 TokenCount = Callable[[str], int]
@@ -46,8 +47,7 @@ class Piece(Cited):
     titles: tuple[str, ...]  # the titles above it, outermost first, and its own
     text: str  # exactly the lines of `span`
     rank: int  # of the hit, from 1
-    # The lines of the section's chunks: the one that matched, then the others, the nearest to it first.
-    chunk_spans: tuple[Span, ...] = ()
+    passage: Span  # its lines that answer
     unit_spans: tuple[Span, ...] = ()  # the lines of its paragraphs, items, rows
     is_property: bool = False  # whether these are lines of the front matter, that the question names
     cut_from: Span | None = None  # the lines of the section, where not all are quoted
@@ -66,14 +66,15 @@ class Piece(Cited):
         return None
 
     def around(self, count: int) -> list[Span]:
-        """Return the lines of its first `count` chunks, which follow one another; the whole section when these are all.
+        """Return its passage with the `count` units nearest to it; the whole section when these are all.
 
         Rows of a table come with the names of its columns.
         """
-        if not self.chunk_spans[count:]:
+        if count >= len(self.unit_spans):
             return [self.span]
-        chunks = self.chunk_spans[:count]
-        span = Span(min(chunk.first for chunk in chunks), max(chunk.last for chunk in chunks))
+        first, last = self.passage.first, self.passage.last
+        nearest = sorted(self.unit_spans, key=lambda unit: max(unit.first - last, first - unit.last))
+        span = join([self.passage, *nearest[:count]])
         header = self.find_header(span.first)
         if header and header.last + 1 < span.first:
             return [header, span]
@@ -110,7 +111,6 @@ def gather_sections(view: View, answer: Answer, access: FolderAccess) -> tuple[P
     hits = {hit.node_id: hit for hit in answer.hits}
     files = {hit.cited_as for hit in answer.hits if hit.matched_fields}
     nodes = tree.read([*hits, *files])
-    chunks = read_chunks(view.connection, hits)
     tree.load_nodes(hits)
     anchors = Anchors(view.connection, {tree.document_key(node_id) for node_id in hits}, access)
 
@@ -123,19 +123,14 @@ def gather_sections(view: View, answer: Answer, access: FolderAccess) -> tuple[P
             continue  # there is nothing to quote
         assert node.body_span is not None, "only nodes with lines are found"
         down = hit.span.first - node.body_span.first  # how far the text has moved in its file
-        spans: list[Span] = []
-        if matched := find_matched_chunk(hit, chunks[node_id], answer.matched_words):
-            # The chunk that matched, then the others, the nearest to it first.
-            start = chunks[node_id].index(matched)
-            order = sorted(range(len(chunks[node_id])), key=lambda place: (abs(place - start), -place))
-            spans = [chunks[node_id][place].span for place in order]
         sections.append(
             Piece(
                 **hit.place,
                 titles=(*hit.breadcrumb, hit.title),
                 text=node.body,
                 rank=hit.rank,
-                chunk_spans=tuple(span.shift(down) for span in dict.fromkeys(spans)),
+                # A property that answers stands above the text.
+                passage=hit.passage if holds(hit.span, hit.passage) else Span(hit.span.first, hit.span.first),
                 unit_spans=tuple(unit.span.shift(down) for unit in node.units if unit.kind is not UnitKind.LIST),
             )
         )
@@ -152,7 +147,7 @@ def list_properties(hit: Hit, file: Node, anchors: Anchors, document_key: int) -
             titles=(file.title,),
             text=text,
             rank=hit.rank,
-            chunk_spans=(anchor.span,),
+            passage=anchor.span,
             is_property=True,
         )
 
@@ -178,15 +173,14 @@ def build_context(sections: Sequence[Piece], verdict: Verdict, max_tokens: int, 
         first.setdefault((section.text.strip(), section.file if section.is_property else ""), section)
     hits = [*first.values()]
     page = _Page(hits, verdict, max_tokens, cache(count))  # lines come again with every trial
-    # First the chunk that matched of each hit.
+    # First the passage of each hit.
     for section in hits:
-        page.take(section, section.around(1), CHUNKS_SHARE)
-    # Then each hit whole where that fits, or else as many chunks around the one that matched as fit.
+        page.take(section, section.around(0), PASSAGES_SHARE)
+    # Then each hit whole where that fits, or else with as many units around its passage as fit.
     for section in hits:
         if not page.take(section, [section.span]):
-            for number in range(1, len(section.chunk_spans) + 1):
-                if not page.take(section, section.around(number)):
-                    break
+            units = range(len(section.unit_spans))
+            bisect_left(units, True, key=lambda count: not page.take(section, section.around(count)))
     lines, left_out = page.render(page.taken)
     markdown = "".join(f"{line}\n" for line in lines)
     return Context(list_pieces(page.taken), tuple(left_out), markdown, count(markdown), max_tokens)

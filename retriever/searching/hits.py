@@ -5,7 +5,7 @@ are in the hit's evidence.
 """
 
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, islice
 from math import log
@@ -38,8 +38,6 @@ from retriever.searching.queries import UNDERSTOOD_FROM, ExpandedQuery
 from retriever.searching.question_words import read_kind
 from retriever.settings import Profile
 from retriever.store import reading
-from retriever.store.database import Connection
-from retriever.store.reading import StoredChunk
 from retriever.text import SNIPPET_CHARS, cut, cut_around
 from retriever.trace import Recorder
 from retriever.types import Candidate, Hit, Reading, Source, StageName
@@ -353,25 +351,6 @@ def find_opening(lines: Sequence[str], place: int) -> Sequence[str]:
     while top and lines[top].lstrip().startswith("|") and lines[top - 1].lstrip().startswith("|"):
         top -= 1
     return lines[top : min(top + 2, place)]
-
-
-def read_chunks(connection: Connection, node_ids: Iterable[str]) -> dict[str, list[StoredChunk]]:
-    """Read the chunks of each node, in the order of the text; an empty list for a node that has none."""
-    chunks: dict[str, list[StoredChunk]] = {node_id: [] for node_id in node_ids}
-    for chunk in reading.chunks_of_nodes(connection, chunks):
-        chunks[chunk.node_id].append(chunk)
-    return chunks
-
-
-def find_matched_chunk(
-    candidate: Candidate | Hit, chunks: Sequence[StoredChunk], words: Collection[str]
-) -> StoredChunk | None:
-    """Return the section's chunk that semantic search found, else the one with most of the words; None without any."""
-    matched = {item.matched for item in candidate.evidence if item.source is Source.SEMANTIC}
-    found = [chunk for chunk in chunks if chunk.span in matched] or list(chunks)
-    if len(found) < 2:  # tokenizing costs more than everything else here
-        return found[0] if found else None
-    return max(found, key=lambda chunk: len(set(words) & set(tokenize(chunk.text))))
 
 
 # Why a section is a hit.

@@ -58,18 +58,6 @@ class OutlineNode(NamedTuple):
     holder_id: str | None
 
 
-class StoredChunk(NamedTuple):
-    """A chunk and the node that it was cut from."""
-
-    key: int
-    node_key: int
-    document_key: int
-    node_id: str
-    shown_id: str  # the node that is shown for it: itself, where it has text of its own
-    span: Span
-    text: str
-
-
 @dataclass(frozen=True)
 class Counts:
     documents: int
@@ -89,13 +77,6 @@ _FIELDS = "SELECT document_key, key, value FROM fields WHERE %s ORDER BY documen
 _OUTLINES = (
     "SELECT node_key, document_key, parent_id, node_id, kind, title, first_line, last_line, holder_id"
     f" FROM nodes WHERE document_key {GIVEN} ORDER BY document_key, node_key"
-)
-# Each begins with the few rows that it is about: what a cluster keeps by section and what it keeps by text it joins
-# no other way.
-_CHUNKS = (
-    f"WITH wanted AS (SELECT * FROM chunks WHERE node_key IN (SELECT node_key FROM nodes WHERE node_id {GIVEN}))"
-    " SELECT chunk_key, node_key, document_key, node_id, coalesce(holder_id, node_id), wanted.first_line,"
-    " wanted.last_line, wanted.text FROM wanted JOIN nodes USING (node_key) ORDER BY chunk_key"
 )
 _LINK_TARGETS = (
     "WITH wanted AS (SELECT node_id, node_key, position, target_id FROM nodes"
@@ -294,12 +275,6 @@ def keys_of_nodes(connection: Connection, node_ids: Iterable[str]) -> dict[str, 
 def link_targets(connection: Connection, node_id: str) -> Iterable[tuple[str, int]]:
     """Return (node id, document key) of what each working link of a node leads to, in their order."""
     return connection.execute(_LINK_TARGETS, (node_id,))
-
-
-def chunks_of_nodes(connection: Connection, node_ids: Iterable[str]) -> Iterator[StoredChunk]:
-    """Yield all chunks of these nodes, in the order of the text."""
-    for key, node_key, document_key, node_id, shown_id, first, last, text in select(connection, _CHUNKS, node_ids):
-        yield StoredChunk(key, node_key, document_key, node_id, shown_id, Span(first, last), text)
 
 
 def _read_node(row: tuple[Any, ...]) -> StoredNode:

@@ -34,7 +34,7 @@ See [the rules](rules.md#weights) of the **Post Office**, or `post_office.rules`
 
 def piece(text: str, first: int = 10, file: str = "mail.md", titles: tuple[str, ...] = ("Mail", "Stamps")) -> Piece:
     span = Span(first, first + text.count("\n") - 1)
-    return Piece(titles, text, 1, node_id=f"{file}#stamps", folder="/docs", file=file, span=span)
+    return Piece(titles, text, 1, span, node_id=f"{file}#stamps", folder="/docs", file=file, span=span)
 
 
 BLOCKS = (piece(MAIL), piece("Bread rises over night.\n", 1, "kitchen.md", ("Kitchen",)))

@@ -28,19 +28,20 @@ VERDICTS: tuple[Verdict, ...] = ("answered", "weak", "none")
 
 
 def make_piece(
-    text: str, *chunks: Span, title: str = "A", file: str = "a.md", node_id: str = "a.md", first: int = 1, rank: int = 1
+    text: str, *units: Span, title: str = "A", file: str = "a.md", node_id: str = "a.md", first: int = 1, rank: int = 1
 ) -> Piece:
     span = Span(first, first + max(text.count("\n"), 1) - 1)
-    return Piece((title,), text, rank, chunks, node_id=node_id, folder="/docs", file=file, span=span)
+    passage = units[0] if units else span
+    return Piece((title,), text, rank, passage, units, node_id=node_id, folder="/docs", file=file, span=span)
 
 
 def make_hit(node: Node, rank: int) -> Piece:
-    """A section whose middle line matched; each line is a chunk."""
+    """A section whose middle line matched; each line is a unit."""
     assert node.span is not None
     lines = range(node.span.first, node.span.last + 1)
     matched = lines[len(lines) // 2]
-    chunks = [Span(line, line) for line in sorted(lines, key=lambda line: (abs(line - matched), line))]
-    return make_piece(node.text, *chunks, file=node.path, node_id=node.id, first=node.span.first, rank=rank)
+    units = [Span(line, line) for line in sorted(lines, key=lambda line: (abs(line - matched), line))]
+    return make_piece(node.text, *units, file=node.path, node_id=node.id, first=node.span.first, rank=rank)
 
 
 @st.composite
@@ -108,11 +109,11 @@ def test_documents_stand_by_their_best_hit_and_pieces_in_document_order(found: l
         assert all(one.span.last < other.span.first for one, other in pairwise(of_one))
 
 
-def test_a_section_longer_than_the_budget_is_cut_around_its_chunk() -> None:
+def test_a_section_longer_than_the_budget_is_cut_around_its_passage() -> None:
     text = "".join(f"line {number} of a very long section\n" for number in range(1, 1001))
     around = sorted(range(96), key=lambda place: abs(place - 50))
-    chunks = [Span(101 + 10 * place, 110 + 10 * place) for place in around]
-    context = build_context([make_piece(text, *chunks, first=101)], "answered", 400, words)
+    units = [Span(101 + 10 * place, 110 + 10 * place) for place in around]
+    context = build_context([make_piece(text, *units, first=101)], "answered", 400, words)
     (piece,) = context.pieces
     assert piece.span.first <= 601 <= 610 <= piece.span.last
     assert piece.cut_from == Span(101, 1100)

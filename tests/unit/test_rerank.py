@@ -7,10 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pageindex.node import Node, NodeKind, Span
-from retriever.rerank import RerankScore, blend_orders, count_named, cut_passage
-from retriever.searching.hits import find_matched_chunk
-from retriever.store.reading import StoredChunk
+from retriever.rerank import RerankScore, blend_orders, count_named, cut_passage, find_words
 from retriever.types import Candidate, Evidence, Source
+from tests.sections import make_node
 
 
 def candidate(node_id: str, *sources: Source, score: float = 0.1) -> Candidate:
@@ -62,19 +61,12 @@ NODE = Node(
 )
 
 
-def chunk(text: str, first: int, last: int) -> StoredChunk:
-    return StoredChunk(1, 1, 1, NODE.id, NODE.id, Span(first, last), text)
-
-
-def test_the_passage_lies_around_the_chunk_that_matched() -> None:
-    assert cut_passage(NODE, chunk("Second part, the one.", 9, 9), 24) == "…Second part, the one.\n"
-    assert cut_passage(NODE, chunk("First part.", 7, 7), 1500) == NODE.text
+def test_the_text_lies_around_what_matched() -> None:
+    assert cut_passage(NODE, Span(9, 9), 24) == "…Second part, the one.\n"
+    assert cut_passage(NODE, Span(7, 7), 1500) == NODE.text
     assert cut_passage(NODE, None, 10) == "# T\n\nFirs…"
 
 
-def test_a_chunk_matches_by_its_vector_else_by_its_words() -> None:
-    chunks = [chunk("red and blue", 5, 6), chunk("green", 7, 9)]
-    dense = Candidate(NODE.id, 0.1, (Evidence(Source.SEMANTIC, 1, 0.5, "cosine", 0.1, Span(7, 9)),))
-    assert find_matched_chunk(dense, chunks, {"red"}) == chunks[1]
-    assert find_matched_chunk(candidate(NODE.id, Source.KEYWORD), chunks, {"red"}) == chunks[0]
-    assert find_matched_chunk(dense, [], {"red"}) is None
+def test_without_a_vector_the_unit_with_the_words_of_the_question_matches() -> None:
+    assert find_words(make_node("# T\n\nFirst.\n\nA red one.\n", "a.md#t", "T"), {"red"}) == Span(5, 5)
+    assert find_words(make_node("# T\n", "a.md#t", "T"), {"red"}) is None
