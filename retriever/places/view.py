@@ -3,8 +3,6 @@
 Filters name documents by their folders, tags, days and fields, which are read once a state.
 """
 
-import re
-from calendar import monthrange
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -36,7 +34,6 @@ from retriever.types import FloatMatrix, Ranked
 Fields: TypeAlias = Mapping[int, Sequence[tuple[str, str]]]
 
 MAX_CHOICES = 300  # of folders, and of tags, in a list to choose from
-_DAY = re.compile(r"(\d{4})(?:-(\d{1,2})(?:-(\d{1,2}))?)?")
 
 
 @dataclass(frozen=True)
@@ -70,8 +67,8 @@ class ScopedDocument:
             with suppress(ValueError, OverflowError, OSError):
                 return datetime.fromtimestamp(self.dated, UTC).date().isoformat()
         name = PurePosixPath(self.path).name
-        if parse_day(name[:10]) and not name[10:11].isdigit():
-            return name[:10]
+        with suppress(ValueError):
+            return date.fromisoformat(name[:10]).isoformat()
         # A time that cannot be trusted was too young, or too old, when the file was read.
         return (date.fromtimestamp(self.mtime_ns / 1e9) if self.mtime_ns else date.today()).isoformat()
 
@@ -114,20 +111,6 @@ def list_values(fields: Fields, key: str) -> list[str]:
     """Return the values that a field has, those of the most documents first."""
     counts = Counter(value for own in fields.values() for name, value in own if name == key)
     return [value for value, _ in counts.most_common()]
-
-
-def parse_day(text: str) -> tuple[str, str] | None:
-    """Return the first and the last day of a year, a month or a day; None for any other text."""
-    found = _DAY.fullmatch(text)
-    if found is None:
-        return None
-    year, month, day = int(found[1]), found[2], found[3]
-    with suppress(ValueError):
-        last_month = int(month or 12)
-        last_day = int(day or monthrange(year, last_month)[1])
-        first = date(year, int(month or 1), int(day or 1))
-        return first.isoformat(), date(year, last_month, last_day).isoformat()
-    return None
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ from retriever.indexing.request import locate_path
 from retriever.lexical.bm25 import IntArray
 from retriever.lexical.sections import find_days
 from retriever.lexical.tokens import is_unspaced, tokenize
-from retriever.places.view import Fields, Part, ScopedDocument, View, list_document_folders, list_values, parse_day
+from retriever.places.view import Fields, Part, ScopedDocument, View, list_document_folders, list_values
 from retriever.query import Scope
 from retriever.store import reading
 from retriever.store.database import Connection
@@ -85,11 +85,11 @@ def read_filters(view: View, scope: Scope) -> Iterator[tuple[str, set[int]]]:
     for name in scope.not_tags:
         yield f"-tag:{name}", everything - find_tag(f"-tag:{name}", name, view.fields)
     if scope.since:
-        first, _ = read_days(f"since:{scope.since}", scope.since)
+        first = read_period(f"since:{scope.since}", scope.since)
         yield f"since:{scope.since}", {document.key for document in documents if document.day >= first}
     if scope.until:
-        _, last = read_days(f"until:{scope.until}", scope.until)
-        yield f"until:{scope.until}", {document.key for document in documents if document.day <= last}
+        last = read_period(f"until:{scope.until}", scope.until)
+        yield f"until:{scope.until}", {document.key for document in documents if document.day[: len(last)] <= last}
     for condition in scope.where:
         yield f"where:{condition}", find_field(condition, view.fields)
 
@@ -157,15 +157,20 @@ def find_field(condition: str, fields: Fields) -> set[int]:
     return found
 
 
-def read_days(term: str, given: str) -> tuple[str, str]:
-    """Return the first and the last day of what `since` and `until` name, as `2024-05-01`; ScopeError for no day."""
+def read_period(term: str, given: str) -> str:
+    """Return the year, month or day that `since` and `until` name, as the beginning of an ISO day; ScopeError for none.
+
+    >>> read_period("since:", "2024-05"), read_period("since:", "1.5.2024")
+    ('2024-05', '2024-05-01')
+    """
     wanted = given.strip().lower()
     if ago := _AGO.fullmatch({"today": "0d", "yesterday": "1d"}.get(wanted, wanted)):
         with suppress(OverflowError):
-            day = (date.today() - timedelta(days=int(ago[1]) * DAYS_OF[ago[2]])).isoformat()
-            return day, day
-    elif days := parse_day(wanted[:10]) or parse_day("".join(find_days(wanted)[:1])):
-        return days
+            return (date.today() - timedelta(days=int(ago[1]) * DAYS_OF[ago[2]])).isoformat()
+    for period in (wanted[:10], *find_days(wanted)[:1]):
+        with suppress(ValueError):
+            date.fromisoformat(f"{period}-01-01"[:10])
+            return period
     raise ScopeError(term, f"{given!r} is no day; write {DAY_FORMS}")
 
 
