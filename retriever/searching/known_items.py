@@ -4,9 +4,10 @@ Who types a title, a file name or a flag wants that, and not what resembles it. 
 sections bear it: `Installation` stands above forty of them, `Splatting` above one.
 """
 
+import re
 from collections.abc import Callable
 from functools import partial
-from itertools import compress, takewhile
+from itertools import compress
 from pathlib import PurePosixPath
 
 from retriever.lexical.sections import spell_code, spell_name
@@ -121,25 +122,14 @@ def find_begun(view: View, typed: str) -> dict[str, float]:
     letters = "".join(filter(str.isalnum, begun))
     # Names are stems: the first letters are all that `installa` has in common with one.
     found = reading.nodes_called(view.connection, letters[:SHORTEST_PREFIX], MOST_BEGUN)
+    begins = re.compile(rf"(?<![^\W_]){re.escape(begun)}[^\W_]*")
     words: dict[str, str] = {}
     named: dict[str, float] = {}
     for node_id, name, title in compress(found, view.are_allowed([node_id for node_id, _, _ in found])):
-        word = find_word(remove_accents(title.lower()), begun)
-        if word and words.setdefault(word, node_id) == node_id and len(words) <= MOST_NAMESAKES:
+        word = begins.search(remove_accents(title.lower()))
+        if word and words.setdefault(word[0], node_id) == node_id and len(words) <= MOST_NAMESAKES:
             named.setdefault(node_id, 0.5 + 0.5 * min(1.0, len(letters) / len(name)))
     return named
-
-
-def find_word(text: str, begun: str) -> str:
-    """Return the first word of a text that begins so; empty without one.
-
-    >>> find_word("import a command", "comm"), find_word("import", "port")
-    ('command', '')
-    """
-    place = text.find(begun)
-    while place > 0 and text[place - 1].isalnum():
-        place = text.find(begun, place + 1)
-    return begun + "".join(takewhile(str.isalnum, text[place + len(begun) :])) if place >= 0 else ""
 
 
 AS_WRITTEN = 0.5  # of what a section is called by
