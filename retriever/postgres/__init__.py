@@ -2,7 +2,7 @@
 
 __init__.py    the store
 connection.py  addresses, statements that are written for SQLite in PostgreSQL's words, sessions, errors
-state.py       one state, as searches see it: how the server finds the nearest texts
+state.py       how the server finds the nearest texts
 command.py     `postgres init|grant|worker`: the owner makes the tables (tables.sql, hnsw.sql, citus.sql) and grants
                rights; workers embed what others have indexed, beside one another
 """
