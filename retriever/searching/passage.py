@@ -276,10 +276,11 @@ def join(spans: Sequence[Span]) -> Span:
 
 
 def introduces(units: Sequence[Unit], place: int) -> bool:
-    """Return whether a unit is the paragraph that introduces the list or table behind it, whose lines begin with it."""
+    """Return whether a unit introduces the one behind it: it ends in a colon, or the lines of a list begin with it."""
     own = units[place]
     following = units[place + 1].span if own.kind is not UnitKind.LIST and place + 1 < len(units) else own.span
-    return following.first == own.span.first and following.last > own.span.last
+    begins = following.first == own.span.first and following.last > own.span.last
+    return begins or (following.first > own.span.last and own.text.endswith((":", "\uff1a")))
 
 
 def choose_best(scored: ScoredUnits, asked: Asked) -> int:
