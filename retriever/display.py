@@ -158,6 +158,37 @@ def format_refresh_command(state: IndexState, index: str | None) -> str:
     return f"{name_program()} {shlex.join(['index', *option, *state.folders])}"
 
 
+def describe_search(answer: Answer) -> str:
+    """Return how much was searched: `3 sections of 2 files (in:daily)`."""
+    part = answer.scope or answer.index
+    amount = f"{pluralize(part.sections, 'section')} of {pluralize(part.documents, 'file')}"
+    return f"{amount} ({' '.join(answer.scope.scope.terms)})" if answer.scope else amount
+
+
+def list_remarks(answer: Answer, refresh: str = "index again to search them") -> list[str]:
+    """List what to know about an answer: how the question was understood, what was left out, and what can be done.
+
+    `refresh` says how to bring the index up to date.
+    """
+    state, remarks = answer.index, list[str]()
+    if answer.corrections:
+        remarks.append(f"{explain_corrections(answer.corrections)}; double quotes keep a word as it is written")
+    if answer.follow_up:
+        remarks.append(f"understood as: {answer.follow_up.question}")
+    remarks += [*map(str, answer.degraded), *answer.notes]
+    if expanded := describe_expansion(answer.expansion):
+        remarks.append(expanded)
+    if state.stale_files:
+        remarks.append(f"{pluralize(state.stale_files, 'file')} changed, not in this answer; {refresh}")
+    # The sections of such a file cannot be found, and only this says so.
+    if state.skipped_files:
+        remarks.append(f"{pluralize(state.skipped_files, 'file')} could not be read; `status` names them")
+    # Where the filters left nothing, a note has named the filter.
+    if not answer.hits and (answer.scope is None or answer.scope.sections):
+        remarks.append("nothing found: try other words, or the profile recall")
+    return remarks
+
+
 def find_highlights(text: str, stems: frozenset[str], languages: tuple[str, ...] = ()) -> list[tuple[int, int]]:
     """Return (start, end) of each word in the text that the keyword ranking counts as one of the stems, in order."""
     places: list[tuple[int, int]] = []

@@ -23,14 +23,14 @@ import click
 from retriever.display import (
     STAGES,
     add_version,
-    describe_expansion,
     describe_freshness,
+    describe_search,
     dump,
     dump_answer,
     dump_short_answer,
-    explain_corrections,
     format_duration,
     format_refresh_command,
+    list_remarks,
     pluralize,
     sanitize,
     sanitize_line,
@@ -305,27 +305,12 @@ class Printer:
     def note_state(self, answer: "Answer", spent: Spent) -> None:
         """Say on standard error what to know about an answer; for people alone, what was searched."""
         sys.stdout.flush()  # results before notes, where both streams go to one place
-        state, note = answer.index, self.console.note
-        if answer.corrections:
-            note(f"{explain_corrections(answer.corrections)}; --exact searches for the words as they stand")
-        if answer.follow_up:
-            note(f"understood as: {answer.follow_up.question}")
-        for text in (*answer.degraded, *answer.notes):
-            note(f"note: {text}")
-        if expanded := describe_expansion(answer.expansion):
-            self.console.note(expanded, dim=True)
-        if state.stale_files:
-            changed = pluralize(state.stale_files, "file")
-            refresh = format_refresh_command(state, self.index)
-            note(f"note: {changed} changed, not in this answer; run: {refresh}")
-        # The sections of such a file cannot be found, and only this says so.
-        if state.skipped_files:
-            note(f"note: {pluralize(state.skipped_files, 'file')} could not be read; `status` names them")
-        # Where the filters left nothing, a note has named the filter.
-        if not answer.hits and (answer.scope is None or answer.scope.sections):
-            note("nothing found: try other words, or --profile recall")
+        for remark in list_remarks(answer, f"run: {format_refresh_command(answer.index, self.index)}"):
+            self.console.note(f"note: {remark}")
         if self.output.is_for_people:
-            parts = (describe_search(answer), answer.profile, str(spent), describe_freshness(state))
+            folders = ", ".join(shorten_path(folder, ".") for folder in answer.index.folders)
+            searched = f"searched {describe_search(answer)} in {folders}"
+            parts = (searched, answer.profile, str(spent), describe_freshness(answer.index))
             self.console.note(" | ".join(filter(None, parts)), dim=True)
 
 
@@ -333,13 +318,3 @@ def note_pending(answer: "Answer", index: str | None, console: Console) -> None:
     """Say how to embed the rest of an index that is not finished."""
     if answer.index.embedded_share < 1:
         console.note(f"note: to embed the rest, run: {format_refresh_command(answer.index, index)}")
-
-
-def describe_search(answer: "Answer") -> str:
-    """Return `searched 3 sections of 2 files (in:daily) in notes`."""
-    part = answer.scope or answer.index
-    amount = f"{pluralize(part.sections, 'section')} of {pluralize(part.documents, 'file')}"
-    if answer.scope is not None:
-        amount += f" ({' '.join(answer.scope.scope.terms)})"
-    folders = ", ".join(shorten_path(folder, ".") for folder in answer.index.folders)
-    return f"searched {amount} in {folders}"

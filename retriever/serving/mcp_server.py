@@ -33,7 +33,17 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from pageindex.node import DocumentTree, NodeKind
-from retriever.display import CITATION_STATES, VERDICTS, code, explain_corrections, fence, format_status, pluralize
+from retriever.display import (
+    CITATION_STATES,
+    VERDICTS,
+    code,
+    describe_search,
+    fence,
+    format_status,
+    list_remarks,
+    pluralize,
+    sanitize_line,
+)
 from retriever.errors import RetrieverError, UnknownReferenceError, UsageError
 from retriever.looking.browse import Excerpt, Relations, find_relations, load_tree_at
 from retriever.query import AskRequest, Scope
@@ -358,18 +368,8 @@ def write_head(answer: Answer, max_tokens: int) -> list[str]:
         how = f"So no text is quoted; {how}"
     lines = [f"{pluralize(len(answer.hits), 'section')}, {verdict} {how} {DATA}"]
     if answer.scope:
-        amount = f"{pluralize(answer.scope.sections, 'section')} of {pluralize(answer.scope.documents, 'file')}"
-        lines.append(f"searched {amount}: {' '.join(map(code, answer.scope.scope.terms))}")
-    if answer.follow_up:
-        lines.append(f"understood as: {code(answer.follow_up.question)}")
-    if answer.corrections:
-        lines.append(f"{explain_corrections(answer.corrections)}; double quotes keep a word as it is written")
-    if answer.expansion:
-        lines.append(f"expansion {'used' if answer.expansion.used else 'not used'}: {answer.expansion.note}")
-    notes = [*map(str, answer.degraded), *answer.notes]
-    if answer.index.stale_files:
-        notes.append(f"{pluralize(answer.index.stale_files, 'file')} changed since they were indexed")
-    lines = [cut(line, 2 * LINE_CHARS) for line in (*lines, *(f"note: {note}" for note in notes))]
+        lines.append(f"searched {code(cut(describe_search(answer), 2 * LINE_CHARS))}")
+    lines += [f"note: {cut(sanitize_line(remark), 2 * LINE_CHARS)}" for remark in list_remarks(answer)]
     return lines[: count_fitting(lines, max_tokens // 2)]
 
 

@@ -4,7 +4,6 @@ Nothing here is a coroutine, so that Starlette answers each request in a thread.
 command line prints with --json.
 """
 
-import os
 import re
 import time
 from collections.abc import Iterator, Mapping
@@ -37,7 +36,6 @@ from retriever.errors import (
     ScopeError,
     UnknownReferenceError,
     UsageError,
-    name_program,
 )
 from retriever.indexing.request import FolderAccess
 from retriever.lexical.tokens import tokenize
@@ -123,7 +121,6 @@ class Pages:
             pluralize=display.pluralize,
             format_size=filesize.decimal,
             link_editor=link_editor,
-            program=name_program().rpartition(os.sep)[2],  # others may read it
             profile=library.profile,
             profiles={
                 name: profile_summary(name) if name in known else "A file of your own."

@@ -60,6 +60,6 @@ def test_agents_give_the_conversation(index: Path) -> None:
     with faces_of(index) as faces:
         text = faces.tell("search", question=QUESTION, conversation=BEFORE)
         refused = faces.tell("search", question=QUESTION, conversation=[1])
-    assert f"understood as: `{QUESTION}" in text
+    assert f"note: understood as: {QUESTION}" in text
     assert re.search(r"^1\. `.*Blight`", text, re.MULTILINE)
     assert "conversation" in refused

@@ -194,7 +194,7 @@ def test_a_search_asks_no_language_model_unless_it_is_told_to(with_model: Served
 
 def test_what_a_language_model_imagines_is_searched_with_and_not_told(with_model: ServedIndex) -> None:
     expanded = tell(with_model, "context_query_hyde", query=VAGUE)
-    assert "\nexpansion used: " in expanded
+    assert "\nnote: also searched with " in expanded
     assert CITED.search(expanded)
     assert IMAGINED not in expanded
 
@@ -206,7 +206,7 @@ def test_what_a_language_model_imagines_is_told_on_request(with_model: ServedInd
 
 
 def test_hyde_is_forced_for_a_specific_query(with_model: ServedIndex, ollama: ScriptedServer) -> None:
-    assert "\nexpansion not used: not needed: " in tell(with_model, "context_query_hyde", query="stamp")
+    assert "\nnote: searched as it is: not needed: " in tell(with_model, "context_query_hyde", query="stamp")
     assert not ollama.asked
     tell(with_model, "context_query_hyde", query="stamp", force_hyde=True)
     assert ollama.asked

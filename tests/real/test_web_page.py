@@ -182,7 +182,7 @@ def test_a_follow_up_is_understood_by_the_questions_of_the_tab(seen: Seen) -> No
     note = page.locator(".note")
     note.wait_for()
     assert note.inner_text().startswith("understood as: and how does it travel? pays journey letter")
-    page.get_by_text("ask it as it stands").click()
+    page.get_by_text("Ask it as it stands").click()
     page.locator(".note").wait_for(state="detached")
     assert page.locator("#ask [name=after]").count() == 1, "the next question follows this one alone"
     page.go_back()
@@ -198,7 +198,7 @@ def test_filters_are_chosen_under_more(seen: Seen) -> None:
     page.get_by_label("Folder").fill("garden/deep")
     page.keyboard.press("Enter")
     page.wait_for_url("**in=garden**")
-    page.locator(".facts code", has_text="in:garden/deep").wait_for()
+    page.locator(".facts", has_text="in:garden/deep").wait_for()
     assert page.get_by_label("Folder", exact=True).input_value() == "garden/deep"
     page.get_by_text("Filters", exact=True).click()
     page.get_by_label("Question").press_sequentially("!", delay=20)  # what is found as one types is in it as well
