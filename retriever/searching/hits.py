@@ -361,6 +361,8 @@ def find_question_words(
 ) -> tuple[str, ...]:
     """Return the question's words that a section has, as the question writes them; neighbors there are one phrase.
 
+    Of a script without spaces they are pairs of characters: several are a phrase where the section has it so.
+
     Args:
         question: as it is searched for.
         stems: its words as BM25 reads them.
@@ -368,10 +370,12 @@ def find_question_words(
         languages: that both are read in beside English.
     """
     held = frozenset(stems).intersection(chain.from_iterable(tokenize_unit(text, languages) for text in texts))
-    phrases: list[list[int]] = []
+    text, phrases = "\n".join(texts).casefold(), list[list[int]]()
     for start, end in find_highlights(question, held, languages):
-        if phrases and _JOINED.fullmatch(question, phrases[-1][1], max(start, phrases[-1][1])):
-            phrases[-1][1] = max(end, phrases[-1][1])
+        first, last = phrases[-1] if phrases else (0, 0)
+        is_apart = start > last and _JOINED.fullmatch(question, last, start)
+        if phrases and (is_apart or (start <= last and question[first:end].casefold() in text)):
+            phrases[-1][1] = max(end, last)
         else:
             phrases.append([start, end])
     once: dict[str, str] = {}
