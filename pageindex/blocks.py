@@ -83,8 +83,6 @@ class Inline:
     links: tuple[FoundLink, ...] = ()
     tags: tuple[str, ...] = ()
     """Texts behind a `#` at the beginning or behind a blank, unchecked."""
-    hidden: tuple[str, ...] = ()
-    """Comments in it, as they are written."""
     linked: int = 0
     """How many of its characters are the texts of links."""
 
@@ -441,7 +439,6 @@ class _Inlines:
     def __init__(self, tokens: Sequence[Token], line: int, dialect: Dialect) -> None:
         self._tokens, self._line, self._dialect = tokens, line, dialect
         self._links: list[FoundLink] = []
-        self._hidden: list[str] = []
         self._linked = 0
         self._is_picture = not any(token.type != "image" and self._show_inside(token).strip() for token in tokens)
 
@@ -477,12 +474,11 @@ class _Inlines:
             self._is_picture,
             tuple(self._links),
             tuple(word[1:] for word in tags),
-            tuple(self._hidden),
             self._linked,
         )
 
     def _show(self, token: Token, place: int) -> str:
-        """Return what a page shows of a token; note links and comments."""
+        """Return what a page shows of a token; note links."""
         at = (token.map or [0])[0]
         match token.type:
             case "softbreak" | "hardbreak":
@@ -518,8 +514,6 @@ class _Inlines:
             return " "
         if self._dialect.components and written[1:2].isupper():
             return show_component(written)
-        if not (written[1:2].isalpha() or written.startswith("</")):
-            self._hidden.append(written)
         return ""
 
     def _find_term(self) -> tuple[str, str, bool]:

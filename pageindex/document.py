@@ -17,12 +17,11 @@ from pageindex.outline import (
     Section,
     cut_blocks,
     divide,
-    drop_hidden,
     find_headings,
     first_words,
     outline,
 )
-from pageindex.summary import extractive_summary
+from pageindex.summary import summarize
 from pageindex.text import count_lines, fold_words
 from pageindex.units import read_properties, read_units
 
@@ -80,20 +79,17 @@ def parse_document(path: str, text: str, id_prefix: str = "", dialect: str = COM
     markdown = read_markdown(text, get_dialect(dialect, path))
     starts, headings = line_starts(text), find_headings(markdown.blocks)
     sections = _cut_sections(markdown, headings, starts)
-    child_titles: list[list[str]] = [[] for _ in range(len(sections) + 1)]  # of the file, then of each section
-    for section in sections:
-        child_titles[0 if section.parent is None else section.parent + 1].append(section.heading.title)
-
     firsts = [1, *(section.span.first for section in sections), len(markdown.lines) + 1]
     owns = [text[starts[first - 1] : starts[end - 1]] for first, end in pairwise([*firsts[:-1], len(starts)])]
     cut = cut_blocks(markdown.blocks, firsts)
-    file_node = _make_file_node(id_prefix + path, path, owns[0], markdown, cut[0], child_titles[0])
+    file_node = _make_file_node(id_prefix + path, path, owns[0], markdown, cut[0])
     placed = [Placed(file_node, None)]
-    for section, own_text, blocks, titles in zip(sections, owns[1:], cut[1:], child_titles[1:], strict=True):
+    for section, own_text, blocks in zip(sections, owns[1:], cut[1:], strict=True):
         parent = file_node if section.parent is None else placed[section.parent + 1].node
         # A parent that the title only repeats, such as the file of a top heading, is not named twice.
         is_repeated = parent.title == section.heading.title
         below = [block for block in blocks if block.kind is not BlockKind.HEADING]
+        units = tuple(read_units(below))
         node = Node(
             id=f"{parent.id}{'#' if parent is file_node else '/'}{section.slug}",
             kind=NodeKind.SECTION,
@@ -104,10 +100,9 @@ def parse_document(path: str, text: str, id_prefix: str = "", dialect: str = COM
             span=section.span,
             text=own_text,
             anchor=section.anchor,
-            summary=extractive_summary(below, titles),
-            shown_text=drop_hidden(own_text, blocks, section.span.first),
+            summary=summarize(units),
             blocks=tuple(blocks),
-            units=tuple(read_units(below)),
+            units=units,
         )
         placed.append(Placed(node, parent.id))
 
@@ -143,13 +138,12 @@ def find_holders(nodes: Sequence[Placed]) -> dict[str, str]:
     return holders
 
 
-def _make_file_node(
-    node_id: str, path: str, text: str, markdown: Markdown, blocks: Sequence[Block], child_titles: Sequence[str]
-) -> Node:
+def _make_file_node(node_id: str, path: str, text: str, markdown: Markdown, blocks: Sequence[Block]) -> Node:
     matter = markdown.front_matter
     metadata_lines = 0 if matter.warning else matter.lines
     title, above = name_document(path, matter.title, find_headings(markdown.blocks))
     properties = read_properties(matter, markdown.lines) if metadata_lines else ()
+    units = tuple(read_units(blocks))
     return Node(
         id=node_id,
         kind=NodeKind.FILE,
@@ -160,10 +154,9 @@ def _make_file_node(
         span=Span(1, count_lines(text)) if text else None,
         text=text,
         front_matter_lines=metadata_lines,
-        summary=extractive_summary(blocks, child_titles),
-        shown_text=drop_hidden(text, blocks, 1),
+        summary=summarize(units),
         blocks=tuple(blocks),
-        units=(*properties, *read_units(blocks)),
+        units=(*properties, *units),
     )
 
 

@@ -1,6 +1,6 @@
 """A node of the PageIndex, and all nodes of an index as one tree of folders, files and sections."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from enum import Enum, StrEnum
 from typing import TYPE_CHECKING, NamedTuple
@@ -65,6 +65,20 @@ class Unit(NamedTuple):  # which takes a third of a dataclass's time to make: a 
         return f"{self.lead} {self.text}" if self.lead else self.text
 
 
+def pick_pieces(units: Iterable[Unit]) -> list[Unit]:
+    """Return the units without whole lists, whose items are units as well, and properties of front matter."""
+    return [unit for unit in units if unit.kind not in (UnitKind.LIST, UnitKind.FIELD)]
+
+
+def show_units(units: Iterable[Unit]) -> list[str]:
+    """Return the texts of the pieces, each below its lead unless the piece before it says that."""
+    shown, lead, said = [], "", ""
+    for unit in pick_pieces(units):
+        shown.append(unit.text if unit.lead == lead or said.endswith(unit.lead) else unit.in_full)
+        lead, said = unit.lead, unit.in_full
+    return shown
+
+
 @dataclass(frozen=True, slots=True)
 class Node:
     """A folder, a file, or a section of a file.
@@ -99,9 +113,7 @@ class Node:
     """The `#fragment` of links to this node: the heading's `{#id}`, else its slug as GitHub makes it, unique in
     its file (`-1`, `-2` ... appended to repeats). Empty for files and folders."""
     summary: str = ""
-    """A short extractive summary; see `summary.py`."""
-    shown_text: str | None = None
-    """`text`, line by line, without comments and the like, which are not searched; None where it has none."""
+    """Its first words; see `summary.py`."""
     units: tuple[Unit, ...] = ()
     """The pieces that a person would point at; see `units.py`."""
     blocks: "tuple[Block, ...]" = field(default=(), compare=False, repr=False)
@@ -119,11 +131,9 @@ class Node:
         return pieces[-1] if len(pieces) > self.front_matter_lines else ""
 
     @property
-    def searched_body(self) -> str:
-        """Return the body without what no page shows."""
-        if self.shown_text is None:
-            return self.body
-        return self.shown_text.split("\n", self.front_matter_lines)[-1] if self.body else ""
+    def shown_text(self) -> str:
+        """Return what a page shows of the body, each unit on a line of its own."""
+        return "\n".join(show_units(self.units))
 
     @property
     def body_span(self) -> Span | None:

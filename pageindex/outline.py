@@ -11,10 +11,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice, pairwise
 
-from pageindex.blocks import Block, BlockKind, Inline, drop_comments
+from pageindex.blocks import Block, BlockKind, Inline
 from pageindex.node import PART_LEVEL, Span
-from pageindex.summary import prose_sentences
-from pageindex.units import show_block
+from pageindex.summary import summarize
+from pageindex.units import read_units
 
 MAX_SLUG_CHARS = 100  # of one heading in an id; anchors are not cut
 
@@ -88,6 +88,7 @@ def github_slug(title: str) -> str:
 MAX_SECTION_CHARS = 20_000  # ten pages; a text with headings hardly ever has as much below one
 PART_CHARS = 3_000  # a page and a half, about as much as is asked for in one question
 MAX_TITLE_CHARS = 60
+MOST_UNITS = 5  # that a part is called by
 
 
 def find_headings(blocks: Iterable[Block]) -> list[Heading]:
@@ -123,8 +124,7 @@ def divide(blocks: Sequence[Block], starts: Sequence[int], first: int) -> Iterat
 
 def first_words(blocks: Sequence[Block]) -> str:
     """Return what a part is called."""
-    words = " ".join(islice(prose_sentences(blocks), 5))[: 2 * MAX_TITLE_CHARS]
-    words = words or next(filter(None, map(show_block, blocks)), "")
+    words = summarize(islice(read_units(blocks), MOST_UNITS))[: 2 * MAX_TITLE_CHARS]
     if len(words) >= MAX_TITLE_CHARS:
         words = words[: MAX_TITLE_CHARS - 1]  # one less for the sign of what follows
         words = words[: words.rfind(" ")] if " " in words else words
@@ -174,27 +174,3 @@ def _clip(block: Block, first: int, end: int) -> Block:
         lines = block.texts[0].text.split("\n")[clipped.first - block.first : clipped.last - block.first + 1]
         clipped.texts = (Inline("\n".join(lines)),)
     return clipped
-
-
-def drop_hidden(text: str, blocks: Sequence[Block], first: int) -> str | None:
-    """Return a text, line by line, without what no page shows; None where it shows everything.
-
-    Args:
-        text: of a section or file.
-        blocks: of the text.
-        first: the line of the file that it begins with.
-    """
-    lines: list[str] | None = None
-    for block in (inner for outer in blocks for inner in outer.walk()):
-        hidden = [written for inline in block.texts for written in inline.hidden]
-        has_comment = block.kind in (BlockKind.HTML, BlockKind.TABLE) and "<!--" in block.content
-        if not (hidden or has_comment or block.kind is BlockKind.HIDDEN):
-            continue
-        lines = text.split("\n") if lines is None else lines
-        own = slice(block.first - first, block.last - first + 1)
-        kept = "\n".join(lines[own])
-        hidden = [kept] if block.kind is BlockKind.HIDDEN else hidden
-        for written in hidden:
-            kept = kept.replace(written, "\n" * written.count("\n"), 1)
-        lines[own] = (drop_comments(kept) if has_comment else kept).split("\n")
-    return None if lines is None else "\n".join(lines)

@@ -1,10 +1,7 @@
 """Nodes for tests of what is made of one."""
 
-from dataclasses import replace
-
 from pageindex.blocks import BlockKind, read_blocks
 from pageindex.node import Node, NodeKind, Span
-from pageindex.outline import drop_hidden
 from pageindex.units import read_units
 
 
@@ -23,5 +20,4 @@ def make_node(
     blocks = read_blocks(text, first)
     units = tuple(read_units([block for block in blocks if block.kind is not BlockKind.HEADING]))
     path = node_id.partition("#")[0]
-    made = Node(node_id, kind, path, title, level, breadcrumb, span, text, units=units, blocks=tuple(blocks))
-    return replace(made, shown_text=drop_hidden(text, blocks, first))
+    return Node(node_id, kind, path, title, level, breadcrumb, span, text, units=units, blocks=tuple(blocks))

@@ -4,7 +4,8 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
 
-from pageindex.node import Node, NodeKind, Span, Unit, UnitKind
+from pageindex.dialects import DIALECTS
+from pageindex.node import Node, NodeKind, Span, Unit, pick_pieces
 from pageindex.text import cut_text
 from retriever.types import Chunk
 
@@ -13,8 +14,8 @@ MAX_TOKENS = 256  # the breadcrumb included; what has more by itself is cut
 SLACK = 64  # one token in so many is left free: of some tokenizers the parts do not quite add up
 # As `Encoder.count_tokens`: the lengths of texts in tokens, special ones included.
 CountTokens = Callable[[Sequence[str]], list[int]]
-# Of a list and a table the parts are units as well; properties of front matter are no text.
-_LEFT_OUT = (UnitKind.LIST, UnitKind.FIELD)
+# What begins a text that no page shows, in any dialect.
+HIDING = ("<!--", "[//]:", *{opening for dialect in DIALECTS for opening, _ in dialect.hides})
 
 
 def chunk_nodes(
@@ -48,16 +49,17 @@ def chunk_nodes(
 
 
 def read_written(node: Node) -> Iterator[Unit]:
-    """Yield the units of a node with their texts as they are written; as a page shows them where they share lines."""
+    """Yield the units of a node as they are written; as a page shows them where they share lines or hide something."""
     if not node.span:
         return
-    units = [unit for unit in node.units if unit.kind not in _LEFT_OUT]
+    units = pick_pieces(node.units)
     held = Counter(line for unit in units for line in range(unit.span.first, unit.span.last + 1))
-    lines, first = node.searched_body.split("\n"), node.span.first + node.front_matter_lines
+    lines, first = node.text.split("\n"), node.span.first
     for unit in units:
         own = range(unit.span.first, unit.span.last + 1)
-        is_shared = any(held[line] > 1 for line in own)
-        yield unit if is_shared else unit._replace(text="\n".join(lines[line - first] for line in own))
+        written = "\n".join(lines[line - first] for line in own)
+        is_shown = any(held[line] > 1 for line in own) or any(opening in written for opening in HIDING)
+        yield unit if is_shown else unit._replace(text=written)
 
 
 def pack(

@@ -11,7 +11,7 @@ to Live (TTL)` is called by its words and by its abbreviation.
 """
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import date, timedelta
@@ -214,7 +214,7 @@ class SearchedText:
 
 
 def read_texts(connection: Connection, documents: Sequence[int]) -> dict[int, SearchedText]:
-    """Read what is searched of each node that has lines, by its key: title, breadcrumb, summary and own text.
+    """Read what is searched of each node that has lines, by its key: title, breadcrumb and own text.
 
     The front matter is no text: the file's other names, its tags and properties are read with its first node that has
     text.
@@ -223,26 +223,30 @@ def read_texts(connection: Connection, documents: Sequence[int]) -> dict[int, Se
     texts = {}
     nodes = (stored for stored in reading.nodes_of_documents(connection, documents) if stored.node.span)
     for document_key, group in groupby(nodes, key=lambda stored: stored.document_key):
-        document = list(group)
-        language = detect_language(
-            "\n".join(f"{stored.node.title}\n{stored.node.searched_body[:READ]}" for stored in document[:READ])
-        )
+        document = [(stored, stored.node.shown_text) for stored in group]
+        language = detect_language("\n".join(f"{stored.node.title}\n{text[:READ]}" for stored, text in document[:READ]))
         properties = fields.get(document_key, ())
         names = [value for key, value in properties if key in SEARCHED_FIELDS]
-        reader = find_reader(document)
-        for stored in document:
+        reader = find_reader([stored for stored, _ in document])
+        for stored, text in document:
             node = stored.node
             read = (
                 node.title,
                 *node.breadcrumb,
-                # Of a heading without text, the titles below it: what it is found by is shown as the first of these.
-                "" if stored.holder_id else node.summary,
-                node.searched_body,
+                text,
+                *list_written(node.body),
                 *(names if stored is reader else ()),
             )
             own = properties if stored is reader else ()
             texts[stored.key] = SearchedText("\n".join(read), language, (*own, ("", node.path.rpartition(".")[0])))
     return texts
+
+
+def list_written(body: str) -> Iterator[str]:
+    """Yield what is searched though no page shows it: the addresses of links, and the languages of code."""
+    for word in body.split():
+        if "://" in word or word.startswith(("```", "~~~")):
+            yield word.rpartition("(")[2]
 
 
 def find_reader(nodes: Sequence[Stored]) -> Stored:

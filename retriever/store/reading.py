@@ -70,7 +70,7 @@ GIVEN = "IN (SELECT value FROM json_each(?))"
 _DOCUMENTS = "SELECT document_key, path, size, mtime_ns, digest, ctime_ns, inode FROM documents"
 _NODES = (
     "SELECT node_key, document_key, parent_id, node_id, kind, path, nodes.title, level, breadcrumb, first_line,"
-    " last_line, text, front_matter_lines, anchor, summary, shown_text, units, holder_id FROM nodes"
+    " last_line, text, front_matter_lines, anchor, summary, units, holder_id FROM nodes"
     " JOIN documents USING (document_key)"
 )
 _FIELDS = "SELECT document_key, key, value FROM fields WHERE %s ORDER BY document_key, position"

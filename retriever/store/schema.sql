@@ -52,7 +52,6 @@ CREATE TABLE nodes (
     body_hash BLOB,              -- of the body, spaces aside: copies have the same; null without one
     summary TEXT NOT NULL,       -- from here on long: what stands behind long text in a row is slow to reach
     text TEXT NOT NULL,
-    shown_text TEXT,             -- `text` without comments, which are not searched; null where it has none
     units BLOB NOT NULL          -- what a person would point at, as `pack_units` in writing.py writes them
 ) STRICT;
 CREATE INDEX nodes_of_document ON nodes (document_key, node_key, first_line);  -- which counts them without their texts

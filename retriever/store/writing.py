@@ -103,7 +103,7 @@ def put_document(
 
 NODE_COLUMNS = (
     "node_id, kind, level, title, breadcrumb, first_line, last_line, text, front_matter_lines, anchor, summary,"
-    " shown_text, units, body_hash"
+    " units, body_hash"
 )
 
 
@@ -112,7 +112,7 @@ def describe_node(node: "Node") -> tuple[object, ...]:
     first, last = (node.span.first, node.span.last) if node.span else (None, None)
     breadcrumb = json.dumps(node.breadcrumb, ensure_ascii=False)
     place = (node.id, node.kind.value, node.level, node.title, breadcrumb, first, last)
-    texts = (node.text, node.front_matter_lines, node.anchor, node.summary, node.shown_text)
+    texts = (node.text, node.front_matter_lines, node.anchor, node.summary)
     words = " ".join(node.body.split())
     return (*place, *texts, pack_units(node.units), text_hash(words) if words else None)
 

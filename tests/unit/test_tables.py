@@ -7,11 +7,11 @@ import pytest
 from _pytest.mark import ParameterSet  # the type of pytest.param, which pytest does not export
 
 from pageindex.blocks import read_blocks
-from pageindex.dialects import get_dialect
+from pageindex.document import parse_document
 from pageindex.formats import decode
 from pageindex.front_matter import read_front_matter
 from pageindex.node import Span
-from pageindex.summary import extractive_summary, link_density
+from pageindex.summary import link_density
 from pageindex.units import read_units
 from retriever.answering.sentences import find_conflict
 from retriever.display import find_highlights, make_editor_link
@@ -63,12 +63,8 @@ def mark_words(text: str, stems: str) -> str:
     return ", ".join(text[first:last] for first, last in found)
 
 
-def summarize(dialect: str, text: str) -> str:
-    return extractive_summary(read_blocks(text, 1, get_dialect(dialect)), ())
-
-
-def cut_summary(text: str, titles: str, most: int) -> str:
-    return extractive_summary(read_blocks(text), titles.split(", "), most)
+def read_summary(dialect: str, text: str) -> str:
+    return parse_document("a.md", text, dialect=dialect).nodes[0].node.summary
 
 
 def read_section(text: str, question: str) -> tuple[str, str]:
@@ -108,8 +104,7 @@ TABLES: dict[str, dict[str, Callable[..., object]]] = {
         ),
     },
     "sections": {
-        "A summary that is cut, or of titles": cut_summary,
-        "Prose alone is the summary": summarize,
+        "The summary": read_summary,
         "The lines that answer": read_section,
         "The share of links": lambda text: round(link_density(make_node(text).units), 4),
         "The term that is explained": lambda text: list(read_units(read_blocks(text)))[-1].term,

@@ -28,7 +28,6 @@ def find_missing(sought: str, held: str) -> list[str]:
 def test_a_plain_paragraph_is_quoted_word_by_word(text: str) -> None:
     (node,) = (placed.node for placed in parse_document("a.md", f"{text}\n").nodes)
     assert words(" ".join(unit.in_full for unit in node.units)) == words(text)
-    assert node.shown_text is None  # all of it is searched
 
 
 @pytest.mark.parametrize("folder", ["docs", "tests/eval_corpus", "benchmarks/data/lines", "tests/data/languages"])
@@ -48,4 +47,4 @@ def test_what_documents_say_is_quoted_and_stands_in_the_cited_lines(folder: str)
 
 def test_a_comment_in_a_table_of_html_is_not_searched() -> None:
     (node,) = (placed.node for placed in parse_document("a.md", "<table><tr><td>a<!-- b --></td></tr></table>\n").nodes)
-    assert node.shown_text == "<table><tr><td>a</td></tr></table>\n"
+    assert node.shown_text == "a"
