@@ -18,7 +18,6 @@ from pageindex.outline import (
     cut_blocks,
     divide,
     find_headings,
-    first_words,
     outline,
 )
 from pageindex.summary import summarize
@@ -148,7 +147,7 @@ def _make_file_node(node_id: str, path: str, text: str, markdown: Markdown, bloc
         id=node_id,
         kind=NodeKind.FILE,
         path=path,
-        title=title or (first_words(blocks) if blocks else PurePosixPath(path).stem),
+        title=title,
         level=0,
         breadcrumb=above,
         span=Span(1, count_lines(text)) if text else None,
@@ -173,7 +172,6 @@ def _cut_sections(markdown: Markdown, headings: Sequence[Heading], starts: Seque
 # What a document is called: its title, and its file where the title could stand above any other.
 
 OF_ITS_FOLDER = frozenset({"index", "readme"})  # the page of a folder, which is named by it
-HASH_CHARS = 12  # of digits and the letters a to f; no word has as many
 GENERIC_WORDS = 2  # in a title that may stand above any document, such as `Contact`
 COUNTER_DIGITS = 2  # of the number of a chapter
 SAME_LETTERS = 4  # at the beginning of two forms of one word
@@ -194,8 +192,8 @@ def name_document(path: str, title: str, headings: Sequence[Heading]) -> tuple[s
     >>> name_document("Größe.md", "Subject", ()), name_document("size.md", "大きさ", ())
     (('Subject', ('Größe',)), ('大きさ', ()))
     """
-    file, *folders = map(_drop_hashes, reversed(PurePosixPath(path).with_suffix("").parts))
-    name = next(filter(None, folders), "") if file.strip("_").lower() in OF_ITS_FOLDER else file
+    *folders, file = (" ".join(part.split()) for part in PurePosixPath(path).with_suffix("").parts)
+    name = "".join(folders[-1:]) if file.strip("_").lower() in OF_ITS_FOLDER else file
     name = name if len(name) > 1 else ""
     tops = [heading.title for heading in headings if heading.level == 1 and heading.title]
     if len(tops) == 1 or not name:  # of several each is that of a part
@@ -206,16 +204,6 @@ def name_document(path: str, title: str, headings: Sequence[Heading]) -> tuple[s
     is_one_script = (max(title) < BEYOND_LATIN) == (max(name or title) < BEYOND_LATIN)
     is_generic = is_one_script and len(fold_words(title)) <= GENERIC_WORDS
     return title, (name,) if name and is_generic and not _says(title, name) else ()
-
-
-def _drop_hashes(name: str) -> str:
-    """Return the words of a name without those that a program made: `Meeting 3f2a9c1e0d7b4a2f`."""
-    return " ".join(word for word in name.split() if not _is_hash(word.lower()))
-
-
-def _is_hash(word: str) -> bool:
-    is_hexadecimal = set("0123456789abcdef-_").issuperset(word)
-    return len(word) >= HASH_CHARS and is_hexadecimal and any(map(str.isalpha, word))  # a day has digits alone
 
 
 def _says(title: str, name: str) -> bool:
