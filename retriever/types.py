@@ -197,7 +197,7 @@ class Hit(Cited):
     breadcrumb: tuple[str, ...]
     """Titles above it, outermost first."""
     snippet: str
-    """The passage that matched best, one paragraph, at most about 300 characters, an ellipsis where it was cut."""
+    """What is shown of it on one line: `sentence` or `summary`, at most 300 characters, with an ellipsis if cut."""
     summary: str
     """At most `final_summary_chars` characters, cut at a word with an ellipsis."""
     text: str

@@ -126,7 +126,8 @@ class ScoredUnits:
         ]
 
         def weigh(place: int) -> float:
-            return self.scores[place] + BY_CHUNK * is_matched(self.units[place], matched)
+            is_matched = matched is not None and matched.overlap(self.units[place].span) > 0
+            return self.scores[place] + BY_CHUNK * is_matched
 
         return sorted(places, key=lambda place: (-weigh(place), place))[:count]
 
@@ -186,11 +187,6 @@ def find_passage(node: Node, asked: Asked, scored: ScoredUnits, matched: Span | 
     beside = find_beside(units, scores, best, asked)
     span = fit_span(node, units, join([units[place].span for place in beside]))
     return Passage(span, show_together(units, best, beside, asked))
-
-
-def is_matched(unit: Unit, matched: Span | None) -> bool:
-    """Return whether a unit has a line of the chunk that matched."""
-    return matched is not None and matched.overlap(unit.span) > 0
 
 
 def score_units(units: Sequence[Unit], asked: Asked) -> ScoredUnits:
