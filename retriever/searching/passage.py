@@ -287,9 +287,7 @@ def choose_best(scored: ScoredUnits, asked: Asked) -> int:
     units, (best, *others) = scored.units, scored.best(len(scored.units))
     telling = [place for place in (best, *others) if not is_bare(units[place])]
     is_silent = units[best].kind in _WIDENED and says_nothing(units[best], asked)
-    if is_silent and best + 1 in telling and not says_nothing(units[best + 1], asked):
-        return best + 1
-    return telling[0]
+    return best + 1 if is_silent and best + 1 in telling else telling[0]
 
 
 def is_bare(unit: Unit) -> bool:
