@@ -135,3 +135,12 @@ def test_every_face_says_it(faces: Faces, tmp_path: Path, state: str, lines: str
     assert (opened in replies["page"]) == (state != "gone"), "the editor opens what is there"
     found = faces.web.get(f"/api/node?reference={node}").json()
     assert (found["citation"], found["citation_state"]) == (f"mail.md:{lines}", state)
+
+
+def test_a_long_section_whose_property_answers_is_quoted_from_its_beginning(tmp_path: Path) -> None:
+    shelf = Shelf(tmp_path, {"oven.md": "---\nheat: 220\n---\n# Oven\n\n" + "It is hot.\n\n" * 400})
+    shelf.update()
+    with shelf.open(top_k=1) as retriever:
+        pieces = retriever.context("heat", max_tokens=300).context.pieces
+    assert [piece.span.first for piece in pieces] == [2, 4]
+    assert [piece.text.split("\n")[0] for piece in pieces] == ["heat: 220", "# Oven"]

@@ -1,5 +1,6 @@
 """Contexts of random documents: exact lines, none twice, never over the budget, every quotation in a fence."""
 
+from dataclasses import replace
 from itertools import groupby, pairwise
 from operator import attrgetter
 
@@ -111,9 +112,9 @@ def test_documents_stand_by_their_best_hit_and_pieces_in_document_order(found: l
 
 def test_a_section_longer_than_the_budget_is_cut_around_its_passage() -> None:
     text = "".join(f"line {number} of a very long section\n" for number in range(1, 1001))
-    around = sorted(range(96), key=lambda place: abs(place - 50))
-    units = [Span(101 + 10 * place, 110 + 10 * place) for place in around]
-    context = build_context([make_piece(text, *units, first=101)], "answered", 400, words)
+    units = [Span(101 + 10 * place, 110 + 10 * place) for place in range(96)]
+    section = replace(make_piece(text, *units, first=101), passage=units[50])
+    context = build_context([section], "answered", 400, words)
     (piece,) = context.pieces
     assert piece.span.first <= 601 <= 610 <= piece.span.last
     assert piece.cut_from == Span(101, 1100)
@@ -121,6 +122,13 @@ def test_a_section_longer_than_the_budget_is_cut_around_its_passage() -> None:
     assert f"`a.md:{piece.span}` `A`, cut: the section has the lines 101-1100" in context.markdown
     assert 330 < context.tokens <= 400
     assert context.left_out == ()
+
+
+def test_each_hit_is_quoted_before_the_first_is_quoted_whole() -> None:
+    lines = [Span(number, number) for number in range(1, 101)]
+    texts = {name: f"a line of {name}\n" * 100 for name in ("oak", "elm")}
+    hits = [make_piece(text, *lines, file=name, rank=rank) for rank, (name, text) in enumerate(texts.items(), start=1)]
+    assert build_context(hits, "answered", 300, words).left_out == ()
 
 
 @pytest.mark.parametrize("edge", ["|", ""])
