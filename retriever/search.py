@@ -10,7 +10,7 @@ from retriever.places.view import View
 from retriever.query import Query, SearchedScope
 from retriever.searching.confidence import measure_lead
 from retriever.searching.fusion import join_copies, read_priors, reciprocal_rank_fusion
-from retriever.searching.hits import build_hits, read_rows
+from retriever.searching.hits import build_hits, lacks_day, read_rows
 from retriever.searching.known_items import rank_names
 from retriever.searching.neighbors import add_neighbors
 from retriever.searching.queries import UNDERSTOOD_FROM, EncodedQueries, ExpandedQuery, encode, weigh_queries
@@ -63,6 +63,7 @@ def search(
             candidates = rerank(view, models.reranker, question, words, candidates, profile, recorder, note)
     with recorder.stage(StageName.HITS) as note:
         rows = read_rows(view, candidates, profile, access)
+        recorder.signals = replace(recorder.signals, lacks_day=lacks_day(expanded.question, rows))
         reader = models.find_reader(abroad=recorder.signals.abroad)
         hits = build_hits(view, rows, expanded, words, profile, reader, recorder)
         note.text = f"{len(hits)} hits"

@@ -372,6 +372,8 @@ class Signals:
     """Whether a word of it is no English one, and in no document."""
     lacks_name: bool = False
     """Whether a name in it is in no document, as other languages than English show names."""
+    lacks_day: bool = False
+    """Whether it has a day or a year that none of the first sections has."""
     is_named: bool = False
     """Whether the question is the name of a section, or the path of its file, and nothing else."""
 

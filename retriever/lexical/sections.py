@@ -42,7 +42,9 @@ _MONTHS = (
 MONTHS = {begin: number for number, names in enumerate(_MONTHS, start=1) for begin in names.split()}
 _SIGNS = str.maketrans("年月日년월일", "-- -- ")  # of days in Chinese, Japanese and Korean
 # Of the parts of a day, by their kinds: where the year, the month and the day are.
-_ORDERS = {"ynn": (0, 1, 2), "nny": (2, 1, 0), "nmy": (2, 1, 0), "mny": (2, 0, 1), "my": (1, 0)}
+_ORDERS = {
+    "ynn": (0, 1, 2), "nny": (2, 1, 0), "nmy": (2, 1, 0), "mny": (2, 0, 1), "my": (1, 0), "ym": (0, 1), "yn": (0, 1),
+}  # fmt: skip
 
 # The words for today and yesterday, by language: in a question they are days.
 RECENT = """
@@ -78,8 +80,17 @@ def find_days(text: str) -> list[str]:
     >>> find_days("on 2.11.1987, in March 2024, le 1er mai 1990, journal/2026/05/17")
     ['1987-11-02', '2024-03', '1990-05-01', '2026-05-17']
     """
+    return list(dict.fromkeys(day for day in cut_days(text) if len(day) > len("2024")))
+
+
+def cut_days(text: str) -> Iterator[str]:
+    """Yield the days and months of a text, the years beside them, and an empty text for each other word.
+
+    >>> list(cut_days("minutes of 2. November 1987 and 2020"))
+    ['', '1987-11-02', '', '2020']
+    """
     if not any(map(str.isdigit, text)):
-        return []
+        return
     words = [word for word in text.lower().translate(_SIGNS).split() if word.count(".") < 3]  # a version has more
     plain = "".join(sign if sign.isalnum() and not is_unspaced(sign) else " " for sign in " ".join(words))
     parts = [
@@ -87,15 +98,15 @@ def find_days(text: str) -> list[str]:
         for part in plain.split()
     ]
     read = [_read_part(part) for own in parts for part in own if part not in ("of", "de", "del")]
-    kinds, place, found = "".join(kind for kind, _ in read), 0, dict[str, None]()
+    kinds, place = "".join(kind for kind, _ in read), 0
     while place < len(kinds):
-        form = next((form for form in _ORDERS if kinds.startswith(form, place)), "-")
+        form = next((form for form in _ORDERS if kinds.startswith(form, place)), kinds[place])
         numbers = [read[place + at][1] for at in _ORDERS.get(form, ())]
+        day = f"{read[place][1]}" if form == "y" else ""
         with suppress(ValueError, TypeError):  # the 31st of February, and what is no day
-            day = date(*numbers, *[1][: 3 - len(form)]).isoformat()
-            found[day if len(form) == 3 else day[:7]] = None
+            day = date(*numbers, *[1][: 3 - len(form)]).isoformat()[: 3 * len(form) + 1]
+        yield day
         place += len(form)
-    return list(found)
 
 
 def _read_part(part: str) -> tuple[str, int]:
@@ -238,7 +249,9 @@ def read_texts(connection: Connection, documents: Sequence[int]) -> dict[int, Se
                 *(names if stored is reader else ()),
             )
             own = properties if stored is reader else ()
-            texts[stored.key] = SearchedText("\n".join(read), language, (*own, ("", node.path.rpartition(".")[0])))
+            days = " ".join(find_days(" ".join((*node.breadcrumb, node.title))))
+            placed = (("", node.path.rpartition(".")[0]), ("", days))
+            texts[stored.key] = SearchedText("\n".join(read), language, (*own, *placed))
     return texts
 
 

@@ -18,7 +18,7 @@ import numpy as np
 from pageindex.node import Node
 from retriever.embedding.vectors import VectorSearch
 from retriever.lexical.bm25 import Bm25, IntArray
-from retriever.lexical.sections import TEXT_FIELDS
+from retriever.lexical.sections import TEXT_FIELDS, find_days
 from retriever.lexical.spelling import Spellings
 from retriever.places import Store
 from retriever.places.background import Background, read_background
@@ -55,6 +55,7 @@ class ScopedDocument:
     path: str
     names: tuple[str, ...]
     """Paths that mean it: as it is indexed, as its ids have it, below the name of its folder."""
+    title: str
     dated: int | None
     """Seconds since 1970: the date in its front matter."""
     mtime_ns: int
@@ -62,13 +63,15 @@ class ScopedDocument:
 
     @property
     def day(self) -> str:
-        """`2024-05-01`: the date in its front matter, else the one that its name begins with, else its file's time."""
+        """`2024-05-01`: the date in its front matter, else in its path, else in its title, else its file's time.
+
+        Of several the last, the most exact one of `2024/05/2024-05-01.md`; of a month its first day.
+        """
         if self.dated is not None:
             with suppress(ValueError, OverflowError, OSError):
                 return datetime.fromtimestamp(self.dated, UTC).date().isoformat()
-        name = PurePosixPath(self.path).name
-        with suppress(ValueError):
-            return date.fromisoformat(name[:10]).isoformat()
+        if days := find_days(self.path.rpartition(".")[0]) or find_days(self.title):
+            return f"{days[-1]}-01"[:10]
         # A time that cannot be trusted was too young, or too old, when the file was read.
         return (date.fromtimestamp(self.mtime_ns / 1e9) if self.mtime_ns else date.today()).isoformat()
 
@@ -76,7 +79,7 @@ class ScopedDocument:
 def read_documents(connection: Connection) -> tuple[ScopedDocument, ...]:
     """Return all documents of an index, by folder and path."""
     rows = connection.execute(
-        "SELECT document_key, prefix, folders.path, documents.path, dated, mtime_ns"
+        "SELECT document_key, prefix, folders.path, documents.path, title, dated, mtime_ns"
         " FROM documents JOIN folders USING (folder_key) ORDER BY folder_key, documents.path"
     )
     return tuple(
@@ -84,10 +87,11 @@ def read_documents(connection: Connection) -> tuple[ScopedDocument, ...]:
             key,
             path,
             (path, prefix + path, f"{PurePosixPath(folder).name}/{path}"),
+            title,
             dated,
             mtime_ns,
         )
-        for key, prefix, folder, path, dated, mtime_ns in rows
+        for key, prefix, folder, path, title, dated, mtime_ns in rows
     )
 
 

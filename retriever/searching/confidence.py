@@ -58,7 +58,8 @@ NEAR_FROM = 3.5  # the margin from which a lead counts in full: of a few section
 # of 22 without an answer; what one section covers counts for less (docs/internals/languages.md).
 UNSPACED, UNSPACED_COVERAGE = 1.8, 1.3
 
-OF_NO_WORD = 0.5  # the confidence, at most, in what is only near to words that no section has: never `answered`
+# The confidence, at most, in what is only near to words that no section has, and in another year: never `answered`.
+OF_NO_WORD = 0.5
 
 # Of what is read of a line (docs/internals/confidence.md): a logistic model of whether the documents answer, of the
 # cross-encoder's logit within its bounds and late interaction.
@@ -90,7 +91,7 @@ def assess(signals: Signals) -> Assessment:
         return Assessment("answered", max(confidence, model.answered_from))
     if signals.abroad and signals.lacks_name:  # one verdict less
         confidence *= model.none_below / model.answered_from
-    if signals.form == "words" and not signals.coverage:
+    if signals.lacks_day or (signals.form == "words" and not signals.coverage):
         confidence = min(confidence, OF_NO_WORD)
     if signals.coverage < 1 and (is_about_nothing(signals) or confidence < model.none_below):
         return Assessment("none", min(confidence, model.none_below))

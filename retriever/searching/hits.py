@@ -16,7 +16,15 @@ from retriever.display import RELATIONS, find_highlights
 from retriever.embedding.encoder import measure_known
 from retriever.errors import EncoderError
 from retriever.indexing.request import FolderAccess
-from retriever.lexical.sections import SEARCHED_FIELDS, find_reader, is_status, mark_property, tokenize_properties
+from retriever.lexical.sections import (
+    SEARCHED_FIELDS,
+    cut_days,
+    find_days,
+    find_reader,
+    is_status,
+    mark_property,
+    tokenize_properties,
+)
 from retriever.lexical.tokens import tokenize, tokenize_unit
 from retriever.places.view import View
 from retriever.query import FollowUp
@@ -247,6 +255,19 @@ def read_units(
             recorder.signals = replace(recorder.signals, reading=best)
         note.text = f"{len(readings)} units, the best {best:.1f}"
         return readings
+
+
+def lacks_day(question: str, rows: HitRows) -> bool:
+    """Return whether a question has a day or a year that none of the first sections has, nor their front matter."""
+    asked = [day for day in cut_days(question) if "" < day < "2100"]  # a larger number is a port, or a sum
+    if not asked:
+        return False
+    shown = " ".join(
+        f"{node.path} {node.breadcrumb} {node.title} {node.text} {rows.fields.get(rows.keys[node.id])}"
+        for node in (rows.nodes[item.node_id] for item in rows.candidates[:ANSWERED_FROM])
+    )
+    days = find_days(shown)
+    return not all(day in shown or any(own.startswith(day) for own in days) for day in asked)
 
 
 def score_reading(scored: ScoredUnits, candidate: Candidate, first: Candidate) -> float | None:

@@ -10,7 +10,7 @@ from functools import partial
 from itertools import compress
 from pathlib import PurePosixPath
 
-from retriever.lexical.sections import spell_code, spell_name
+from retriever.lexical.sections import cut_days, find_days, mark_property, spell_code, spell_name
 from retriever.lexical.spelling import SHORTEST_PREFIX
 from retriever.lexical.tokens import remove_accents, tokenize
 from retriever.places.view import View
@@ -113,6 +113,18 @@ def find_written(view: View, typed: str) -> dict[str, float]:
     return dict.fromkeys(compress(ids, view.are_allowed(ids)), 1.0)
 
 
+def find_dated(view: View, typed: str) -> dict[str, float]:
+    """Return the sections of the days or the month that a question names, in their order; none where many are.
+
+    Sections have the days of their titles and of their paths, and the first one those of the front matter.
+    """
+    keys = view.lexical.find_holding([mark_property(day) for day in find_days(typed)])
+    shown = reading.shown_nodes(view.connection, keys.tolist() if len(keys) <= MOST_HOLDING else ())
+    share = 1.0 if all(cut_days(typed)) else AS_WRITTEN  # nothing but a day is a name
+    ids = list(shown.values())
+    return dict.fromkeys(compress(ids, view.are_allowed(ids)), share)
+
+
 def find_begun(view: View, typed: str) -> dict[str, float]:
     """Return the sections with a word in their titles that begins as typed; the more of a name, the larger its share.
 
@@ -138,5 +150,6 @@ FINDERS = (
     (find_file, 1.0, "by name"),
     (partial(find_called, spell=spell_code), 1.0, "by name"),
     (partial(find_called, spell=spell_name), 1.0, "by name"),
+    (find_dated, 1.0, "by day"),
     (find_written, AS_WRITTEN, "as written"),
 )

@@ -109,6 +109,33 @@ def test_a_note_is_found_by_the_day_in_its_name(tmp_path: Path, question: str) -
         assert retriever.search(question).hits[0].file == "daily/2026-05-17.md"
 
 
+DIARY = {
+    "fish.md": "# Fish\n\n| year | fish |\n| --- | --- |\n| 2025 | 38 |\n",
+    "diary.md": "# Diary\n\n## 2024-04-05\n\nSaw a heron.\n\n## 2024-05-03\n\nSaw 4 herons in May.\n\n"
+    "## 2024-05-04\n\nA quiet walk.\n\n## 2024-05-05\n\nSaw no heron.\n",
+    **{
+        f"back/{year}-{month}.md": f"# Looking back\n\nIt happened in a {month} of rain.\n"
+        for year in (2019, 2020, 2021)
+        for month in ("november", "december")
+    },
+    **{
+        f"minutes/EC-2021-{month}-02.md": f"# Minutes\n\nWhat we decide: {what}.\n"
+        for month, what in {"09": "a roof, to be built by November", "10": "a door", "11": "nothing"}.items()
+    },
+}
+
+
+@pytest.mark.parametrize(("question", "first", "lacks"), read_table("found", "A day or a month in a title or a name"))
+def test_a_section_is_found_by_the_day_in_its_title_or_name(
+    tmp_path: Path, question: str, first: str, lacks: str
+) -> None:
+    with open_pages(tmp_path, DIARY) as retriever:
+        answer = retriever.search(question)
+    assert f"{answer.hits[0].file} {answer.hits[0].title}" == first
+    assert answer.trace.signals.lacks_day == (lacks == "yes")
+    assert answer.trace.signals.is_named == (question == "4 May 2024")
+
+
 def test_yesterday_is_the_day_before_today(tmp_path: Path) -> None:
     today = date.today()
     days = {(today - timedelta(days=ago)).strftime("journal/%Y/%m/%d.md"): f"# Log\n\nDay {ago}.\n" for ago in range(5)}

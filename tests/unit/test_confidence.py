@@ -54,6 +54,7 @@ def test_what_is_read_decides_where_words_would_say_the_opposite() -> None:
     assert assess(replace(known, reading=nothing, in_english=False)) == assess(known)
     assert assess(replace(strange, reading=answers, in_english=False)) == assess(strange)
     assert assess(replace(known, abroad=True, lacks_name=True)).verdict == "weak"
+    assert assess(replace(known, lacks_day=True)).verdict == "weak"
     assert assess(Signals(0.0, 1.0, 0.0, "words", 20.0, 1.0)).verdict == "weak", "a word that no section has"
 
 

@@ -20,6 +20,7 @@ from retriever.expansion import find_exact_names, reason_too_short, screen
 from retriever.lexical.languages import detect_language
 from retriever.lexical.sections import find_days, list_names, spell_name, tokenize_properties
 from retriever.lexical.tokens import tokenize
+from retriever.places.view import ScopedDocument
 from retriever.query import Expansion
 from retriever.searching.citations import find_anchor
 from retriever.searching.confidence import assess
@@ -79,6 +80,8 @@ def find_lines(text: str, now: str) -> str:
     return f"{found.span} {found.state}"
 
 
+DAY_NS = 86_400 * 10**9
+
 TABLES: dict[str, dict[str, Callable[..., object]]] = {
     "claims": {"What sentences say otherwise": compare_sentences},
     "command_lines": {
@@ -103,6 +106,7 @@ TABLES: dict[str, dict[str, Callable[..., object]]] = {
             find_question_words(question, tokenize(question), [text])
         ),
     },
+    "scope": {"The day of a document": lambda path, title: ScopedDocument(0, path, (), title, None, DAY_NS).day},
     "sections": {
         "The summary": read_summary,
         "The lines that answer": read_section,
