@@ -11,6 +11,7 @@ to Live (TTL)` is called by its words and by its abbreviation.
 """
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -134,7 +135,6 @@ def find_recent_day(question: str, languages: Sequence[str], today: date) -> tup
 
 # Names.
 
-_NUMBER = re.compile(r"^\s*(?:\d+[.)])+\d*\s+|^\s*\d+(?:\.\d+)+\s+")
 _ARGUMENTS = re.compile(r"(?<=\w)\(.*", re.DOTALL)
 # A flag, what is joined by `.`, `::` or `_`, and a call. Possessive: a long word is gone through once.
 _CODE = re.compile(r"(--?[A-Za-z][\w-]++|(?:\w++(?:\.|::))++\w++|(?>\w*?[^\W_]_\w++)|\w++(?=\(\)))(?:\(\))?")
@@ -166,17 +166,34 @@ def drop_arguments(title: str) -> str:
 
 
 def list_names(title: str) -> set[str]:
-    """Return what a heading is called: as it is written, without its number, and what references are looked up by.
+    """Return what a heading is called: as it is written, and what references are looked up by.
 
     >>> sorted(list_names('-p, --print "script"'))
     ['--print', '-p', '-p, --print "script"']
     """
     called = drop_arguments(title)
-    names = {title, _NUMBER.sub("", title), *(_FLAG.findall(title) if title.startswith("-") else ())}
+    names = {title, *(_FLAG.findall(title) if title.startswith("-") else ())}
     names |= list_abbreviated(title)
     if called != title:
         names |= {called, f"{called}()"}
     return names
+
+
+def split_number(title: str) -> tuple[str, str, str]:
+    """Return the form of the number that a title begins with, the number, and what stands behind it.
+
+    The form is what numbers of one kind have in common; without a number it is empty, and both others are the title.
+
+    >>> split_number("TOP 7.1: Wahlen"), split_number("第60条 退職金"), split_number("3.2 Sums")
+    (('TOP', 'TOP 7.1', 'Wahlen'), ('第条', '第60条', '退職金'), ('', '3.2', 'Sums'))
+    """
+    words = title.split()
+    for at, word in enumerate(words[:2], start=1):
+        if any(map(str.isnumeric, word)) and words[at:]:
+            number = " ".join(words[:at]).rstrip(".:)")
+            form = "".join(sign for sign in number if not sign.isnumeric() and sign != ".")
+            return form.strip(), number, " ".join(words[at:])
+    return "", title, title
 
 
 def list_abbreviated(name: str) -> set[str]:
@@ -195,8 +212,17 @@ def list_abbreviated(name: str) -> set[str]:
 
 
 def names_of_nodes(document: "Document") -> dict[str, set[str]]:
-    """Map node ids to names: the heading; of the file also its file name and aliases."""
-    found = {placed.node.id: list_names(placed.node.title) for placed in document.nodes}
+    """Map node ids to names: the heading; of the file also its file name and aliases.
+
+    What a heading begins with is its number if others of the document have one of that form; both parts are names.
+    """
+    nodes = [placed.node for placed in document.nodes]
+    parts = [split_number(node.title) for node in nodes]
+    forms = Counter(form for form, _ in {own[:2] for own in parts})
+    found = {
+        node.id: list_names(node.title) | set(named if not form or forms[form] > 1 else ())
+        for node, (form, *named) in zip(nodes, parts, strict=True)
+    }
     found[document.nodes[0].node.id] |= {PurePosixPath(document.path).stem, *document.front_matter.aliases}
     spells = (spell_name, spell_code)
     return {node_id: {spell(name) for name in names for spell in spells} - {""} for node_id, names in found.items()}

@@ -202,7 +202,10 @@ def find_by_name(connection: Connection, reference: str) -> tuple[int, str]:
         keys = {document.key for document in named}
         sections = [section for section in sections if section.key in keys]
     wanted = heading if named or (sign and not name.strip()) else name
-    if found := match_sections(wanted, sections):
+    asked = fold(wanted.rpartition("#")[2])[:MAX_NAME_CHARS]
+    longer = re.compile(rf"(?<!\w){re.escape(asked)}(?!\w)")  # `Falke` of `Projekt Falke`
+    held = [section for section in sections if asked and not sign and longer.search(fold(section.title))]
+    if found := match_sections(wanted, sections) or (held if len(held) == 1 else []):
         return found[0].key, only(reference, [section.node_id for section in found])
     called = {fold(section.title): section.node_id for section in sections}
     for document in () if named else documents:  # a file has the title of its first section, and stands for it
@@ -210,8 +213,6 @@ def find_by_name(connection: Connection, reference: str) -> tuple[int, str]:
         names = (document.title, *json.loads(document.aliases), drop_ending(file), file, document.path)
         called |= {fold(name): document.node_id for name in names}
         called |= {fold(f"{folder}/"): f"{folder}/" for folder in PurePosixPath(document.node_id).parents[:-1]}
-    asked = fold(wanted.rpartition("#")[2])[:MAX_NAME_CHARS]
-    longer = re.compile(rf"(?<!\w){re.escape(asked)}(?!\w)")  # `Falke` of `Projekt Falke`
     near = sorted(filter(longer.search, called), key=len) if asked else []
     near += get_close_matches(asked, called, MAX_NEAR, NEAR)
     ids = dict.fromkeys(called[name] for name in near if called[name] != reference)

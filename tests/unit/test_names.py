@@ -13,6 +13,14 @@ def test_how_a_file_is_called() -> None:
     assert spell_name("carry over") in names["notes/leave-policy.md#vacation/12-carry-over"]
 
 
+def test_a_number_is_a_name_where_others_have_its_form() -> None:
+    text = "# Rules\n\n## § 9 Rooms\n\nx\n\n# More\n\n## § 10 Keys\n\nx\n\n## Our 3 rooms\n\nx\n"
+    names = names_of_nodes(parse_document("rules.md", text))
+    assert names["rules.md#more/-10-keys"] == {spell_name(name) for name in ("§ 10 Keys", "§ 10", "Keys")}
+    assert names["rules.md#more/our-3-rooms"] == {spell_name("Our 3 rooms")}
+    assert spell_name("Sums") in names_of_nodes(parse_document("a.md", "# 3.2 Sums\n\nx\n"))["a.md"]
+
+
 def test_a_function_is_called_so_without_its_arguments() -> None:
     text = "# Files\n\n## `fs.access(path[, mode], callback)`\n\nx\n\n## Install (Linux)\n\nx\n"
     names = names_of_nodes(parse_document("fs.md", text))

@@ -18,7 +18,7 @@ from retriever.display import find_highlights, make_editor_link
 from retriever.embedding.encoder import served_prefixes
 from retriever.expansion import find_exact_names, reason_too_short, screen
 from retriever.lexical.languages import detect_language
-from retriever.lexical.sections import find_days, list_names, spell_name, tokenize_properties
+from retriever.lexical.sections import find_days, list_names, spell_name, split_number, tokenize_properties
 from retriever.lexical.tokens import tokenize
 from retriever.places.view import ScopedDocument
 from retriever.query import Expansion
@@ -91,6 +91,7 @@ TABLES: dict[str, dict[str, Callable[..., object]]] = {
     "models": {"What goes before each text": find_prefixes},
     "names": {
         "How a name is spelled": spell_name,
+        "The number of a title": split_number,
         "What a heading is called besides": lambda title: ", ".join(sorted(list_names(title) - {title})),
     },
     "questions": {
