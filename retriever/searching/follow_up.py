@@ -7,11 +7,12 @@ from itertools import dropwhile
 
 from retriever.errors import QuestionError
 from retriever.lexical.bm25 import QuestionTerm
-from retriever.lexical.tokens import count_words, tokenize
+from retriever.lexical.languages import STEMMED
+from retriever.lexical.tokens import count_words, is_unspaced, tokenize
 from retriever.places.view import View
 from retriever.query import FollowUp
 from retriever.searching.queries import ExpandedQuery, split_filters
-from retriever.searching.question_words import OPENING_WORDS
+from retriever.searching.question_words import OPENING_WORDS, PHRASES, cut_words, split_bare
 from retriever.trace import Recorder
 from retriever.types import StageName
 
@@ -19,7 +20,6 @@ MAX_TURNS = 5  # the last ones
 MAX_SAID_CHARS = 300  # of each question
 MAX_WORDS = 12  # of a question that refers to something; a longer one says what it is about
 MAX_BEFORE = 2  # telling words before the one that refers: behind more of them, it refers to these
-MAX_ELLIPTIC_WORDS = 5  # of one that has no sentence: `on Windows?`, `how often?`
 MAX_CARRIED = 6  # words of the questions before that join
 # Of a question's words, those at least so rare beside the rarest: hit@1 is .725 with 0, .775 with .25 to .5, and
 # .700 with .7, and with .25 most are answered.
@@ -35,13 +35,6 @@ _REFERRING = re.compile(
     """,
     re.VERBOSE | re.IGNORECASE,
 )
-_ELLIPTIC = re.compile(
-    r"""^\W*(?:for|on|in|at|by|with|without|from|to|under|until|after|before|since|as|only)\b
-      | ^\W*(?:(?:why|when|where|who|which|since\ when)(?:\ not)?
-      | how\ (?:long|often|many|much|soon|far|big|large|fast)(?:\ \w+)?)\W*$
-    """,
-    re.VERBOSE | re.IGNORECASE,
-)
 
 
 def is_follow_up(question: str) -> bool:
@@ -50,10 +43,24 @@ def is_follow_up(question: str) -> bool:
     >>> [is_follow_up(text) for text in ("and the old ones?", "how often?", "how are old files deleted?")]
     [True, True, False]
     """
-    words = count_words(question)
-    found = _REFERRING.search(question) if words <= MAX_WORDS else None
-    refers = found and len(tokenize(question[: found.start()])) <= MAX_BEFORE
-    return bool(refers or (words <= MAX_ELLIPTIC_WORDS and _ELLIPTIC.search(question)))
+    found = _REFERRING.search(question) if count_words(question) <= MAX_WORDS else None
+    return bool(found and len(tokenize(question[: found.start()])) <= MAX_BEFORE) or leaves_out_topic(question)
+
+
+def leaves_out_topic(question: str) -> bool:
+    """Return whether a question asks nothing of a single word, `for students?`, or asks of none: `how often?`.
+
+    `What is a snapshot?` asks something of one. In a script without spaces one more counts as none: a particle, or
+    `it`. Of 2,211 questions that stand alone, in 15 languages, it takes 2 for others.
+    """
+    words = split_bare(question)
+    asked = whole = f" {' '.join(words)} "
+    for phrase, _ in PHRASES:
+        asked = asked.replace(phrase.removeprefix("^"), " ")
+    telling = " ".join(word for word, terms in cut_words(asked, STEMMED) if terms)
+    most = any(map(is_unspaced, question)) + (asked == whole)
+    is_question = question.endswith(("?", "\uff1f")) or not OPENING_WORDS.isdisjoint(words[:1])
+    return is_question and count_words(telling) <= most
 
 
 def follow(asked: ExpandedQuery, conversation: Sequence[str], view: View, recorder: Recorder) -> ExpandedQuery:

@@ -83,8 +83,7 @@ def read_kind(question: str, before: str = "") -> QuestionKind:
     >>> read_kind("which states does a promise have").value
     'list'
     """
-    typed = question.lower().replace("\u2019", "'").split()
-    words = [bare for word in typed if (bare := word.strip(PUNCTUATION))]
+    words = split_bare(question)
     kind = find_kind(words)
     if before and kind in (None, QuestionKind.OTHER):
         words = words[1:]  # `and when?`
@@ -100,6 +99,12 @@ def read_kind(question: str, before: str = "") -> QuestionKind:
         return QuestionKind.LIST
     is_term = is_short and not any(map(is_unspaced, question))
     return QuestionKind.DEFINITION if is_term else QuestionKind.OTHER
+
+
+def split_bare(question: str) -> list[str]:
+    """Return the words of a question in lower case, without punctuation."""
+    typed = question.lower().replace("\u2019", "'").split()
+    return [bare for word in typed if (bare := word.strip(PUNCTUATION))]
 
 
 def find_kind(words: Sequence[str]) -> QuestionKind | None:
