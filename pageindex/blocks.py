@@ -24,7 +24,7 @@ from markdown_it.utils import EnvType
 from pageindex.dialects import COMMONMARK, Dialect, open_parser
 from pageindex.front_matter import FrontMatter, read_front_matter
 from pageindex.rules import is_option, show_component, split_words
-from pageindex.text import Span
+from pageindex.text import Span, strike_out
 
 # Longer text is read in pieces: the time of a parser on hostile text may grow with its square.
 MAX_INLINE_CHARS = 2000
@@ -446,6 +446,7 @@ class _Inlines:
         parts: list[str] = []
         plain: list[str] = []  # what may hold a tag, which code and links do not
         line, inside_link = 0, 0
+        struck: list[int] = []  # which parts what is struck out begins with
         for place, token in enumerate(self._tokens):
             at = token.map[0] if token.map else line
             shown, ends = self._show(token, place), at - line
@@ -459,6 +460,11 @@ class _Inlines:
             is_break = token.type.endswith("break")
             line = max(line, at) + is_break
             parts.append(shown)
+            if token.type == "s_open":
+                struck.append(len(parts))
+            elif token.type == "s_close":
+                begin = struck.pop()
+                parts[begin:] = [strike_out("".join(parts[begin:]))]
             inside_link += (token.type == "link_open") - (token.type == "link_close")
             self._linked += len(shown) if inside_link or token.type in ("wikilink", "image") else 0
             is_plain = is_break or (token.type == "text" and not inside_link)

@@ -41,7 +41,7 @@ CELL, NO_CELL = " \u00b7 ", "\u2013"  # between two cells of a table; an empty o
 # What ends a sentence with a blank behind it, and what does so alone: of Chinese and Japanese, Hindi, Urdu, Arabic,
 # Burmese, Khmer and Amharic.
 _ENDS = re.compile(
-    r"""[.!?\u2026]["')\]\u00bb\u201d\u2019*_]*(?=\s)"""
+    r"""[.!?\u2026]["')\]\u00bb\u201d\u2019*_]*(?=(?:~~)?\s)"""
     "|[\u3002\uff01\uff1f\uff61\u0964\u0965\u06d4\u061f\u104b\u17d4\u1362][\"'\u300d\u300f\u201d\u2019)]*"
 )
 # Where a text without sentences is cut.
@@ -73,6 +73,8 @@ def split_sentences(text: str) -> list[str]:
 
     >>> split_sentences("See e.g. that J. Smith of 3. May, Abs. 2 too. Then go! \u884c\u304f\u3002\u6765\u308b\u3002")
     ['See e.g. that J. Smith of 3. May, Abs. 2 too.', 'Then go!', '\u884c\u304f\u3002', '\u6765\u308b\u3002']
+    >>> split_sentences("~~J. Orr led.~~ New: ~~\u884c\u304f\u3002~~~~\u6765\u308b\u3002~~")
+    ['~~J. Orr led.~~', 'New: ~~\u884c\u304f\u3002~~', '~~\u6765\u308b\u3002~~']
     """
     return [text[start:end].strip() for start, end in find_sentences(text)]
 
@@ -81,11 +83,14 @@ def find_sentences(text: str) -> Iterator[tuple[int, int]]:
     """Yield (start, end) of each sentence of a text; together they are all of it that is not blank."""
     start = 0
     for found in _ENDS.finditer(text):
-        if found[0][0] == "." and _is_within(text, found.start(), found.end()):
+        end = found.end()
+        if text.startswith("~~", end) and text.count("~~", start, end) % 2:  # what is struck out ends here
+            end += 2
+        if found[0][0] == "." and _is_within(text, found.start(), end):
             continue
-        if text[start : found.end()].strip():
-            yield start, found.end()
-        start = found.end()
+        if text[start:end].strip():
+            yield start, end
+        start = end
     if text[start:].strip():
         yield start, len(text)
 
@@ -96,13 +101,23 @@ def _is_within(text: str, dot: int, end: int) -> bool:
     if behind.islower():
         return True
     start = max(text.rfind(" ", 0, dot), text.rfind("\n", 0, dot)) + 1
-    word = text[start:dot].strip("([\"'")
+    word = text[start:dot].strip("([\"'~")
     if word.isdecimal():
         return len(word) <= 2 and start > 0
     has_vowel = any(letter in "aeiouy" for letter in word.lower())
     is_abbreviation = not has_vowel and not word.isupper()
     is_short = len(word) == 1 or (len(word) <= 4 and (is_abbreviation or behind.isdecimal()))
     return is_short and word.isascii() and word.isalpha()
+
+
+def strike_out(text: str) -> str:
+    """Return a text with `~~` around each sentence: each may be quoted alone.
+
+    >>> strike_out("We meet at nine. It rains.")
+    '~~We meet at nine.~~ ~~It rains.~~'
+    """
+    parts = [text[start:end] for start, end in find_sentences(text)]
+    return "".join(part.replace(part.strip(), f"~~{part.strip()}~~") for part in parts)
 
 
 def cut_text(text: str, most: int) -> Iterator[tuple[int, int]]:
