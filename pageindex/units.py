@@ -276,9 +276,8 @@ def _read_sign(block: Block) -> str:
 
 
 def read_item(item: Block) -> str:
-    """Return what a page shows of an item without the lists inside of it, nor its box."""
-    text = " ".join(filter(None, (show_block(inner) for inner in item.blocks if inner.kind is not BlockKind.LIST)))
-    return text[4:] if text[:1] == "[" and text[2:4] == "] " else text
+    """Return what a page shows of an item without the lists inside of it."""
+    return " ".join(filter(None, (show_block(inner) for inner in item.blocks if inner.kind is not BlockKind.LIST)))
 
 
 def list_items(block: Block) -> Iterator[tuple[int, Block]]:
