@@ -28,7 +28,8 @@ class FrontMatter:
     aliases: tuple[str, ...] = ()  # `aliases` or `alias`: other names for wikilinks; a single string is split at commas
     tags: tuple[str, ...] = ()  # `tags` or `tag`, without `#`; a string is split at commas, one without any at blanks
     # (key, value) of everything in it, in its order, at most MAX_FIELDS: keys in lower case, with dots where they are
-    # nested (`author.name`), one for each item of a list; values on one line, empty for null.
+    # nested (`author.name`), one for each item of a list, of which one within it is joined; values on one line, empty
+    # for null.
     fields: tuple[tuple[str, str], ...] = ()
     # What was not understood, as a clause; empty when all was, and when there is none. With one, the lines are text
     # like any other.
@@ -100,7 +101,10 @@ def _flatten(value: object, key: str = "") -> Iterator[tuple[str, str]]:
             yield from _flatten(item, f"{key}.{_read_line(name)}".strip(".").lower())
     elif isinstance(value, list):
         for item in value:
-            yield from _flatten(item, key)
+            if key and isinstance(item, list):  # `["tofu", 175, "g"]` is one thing
+                yield key, " ".join(text for _, text in _flatten(item, key) if text)
+            else:
+                yield from _flatten(item, key)
     elif key:
         yield key, _read_line(value)
 
