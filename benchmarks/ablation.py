@@ -71,6 +71,7 @@ RULES = (
     Rule("without keyword search", {"keyword_weight": 0.0}),
     Rule("evidence 1 for each word hit", patches={"searching.sources.COVERAGE_POWER": 0.0}),
     Rule("evidence 1 for each semantic hit", patches={"searching.sources.weigh_evidence": lambda items: items}),
+    Rule("no second chunk", patches={"searching.fusion.SECOND_SHARE": 0.0}),
     Rule("no prior of pages", {"page_prior": 0.0}),
     Rule("no names", {"name_weight": 0.0}),
     Rule("names: no file and path", patches=leave_finder_out(0)),

@@ -12,6 +12,8 @@ from retriever.store import reading
 from retriever.types import Candidate, Evidence, Ranked, Ranking, Source
 
 NO_PRIORS: Mapping[str, float] = {}
+SECOND_SHARE = 0.3  # of a section's score, what its second chunk says; nDCG@10 with 0, .3 and .5: .688, .701, .693
+NO_SECOND = 0.7  # of the best chunk's cosine: what counts for a second one that was not found
 COPIES_SHOWN = 3  # files that a hit names as its copies
 
 
@@ -57,6 +59,28 @@ def reciprocal_rank_fusion(
     scores = {node_id: sum(own.share for own in found) for node_id, found in by_node.items()}
     best = sorted(scores, key=lambda node_id: (-scores[node_id], node_id))
     return tuple(Candidate(node_id, scores[node_id], tuple(by_node[node_id])) for node_id in best)
+
+
+def rank_by_two_chunks(hits: Iterable[Ranked]) -> tuple[Ranked, ...]:
+    """Do as `best_of_each` for chunk hits, with a share of the score for a node's second chunk.
+
+    Two chunks near the question are better evidence than one, which may be near by chance.
+    """
+    best: dict[str, Ranked] = {}
+    second: dict[str, float] = {}
+    for hit in sort_ranked(hits):
+        if hit.node_id in best:
+            second.setdefault(hit.node_id, hit.score)
+        else:
+            best[hit.node_id] = hit
+    return sort_ranked(
+        Ranked(
+            hit.node_id,
+            (1 - SECOND_SHARE) * hit.score + SECOND_SHARE * second.get(hit.node_id, NO_SECOND * hit.score),
+            matched=hit.matched,
+        )
+        for hit in best.values()
+    )
 
 
 def rank_by_distance_and_rank(hits: Iterable[Ranked]) -> tuple[Ranked, ...]:

@@ -9,7 +9,11 @@ from retriever.lexical.sections import find_days
 from retriever.lexical.tokens import tokenize
 from retriever.places.view import View
 from retriever.query import Query
-from retriever.searching.fusion import best_of_each, first_of_each, rank_by_distance_and_rank
+from retriever.searching.fusion import (
+    first_of_each,
+    rank_by_distance_and_rank,
+    rank_by_two_chunks,
+)
 from retriever.searching.queries import EncodedQueries, average_vectors, weigh_words
 from retriever.searching.question_words import (
     choose_telling,
@@ -58,7 +62,7 @@ def rank_semantic(view: View, encoded: EncodedQueries, queries: Sequence[Query],
     if profile.ranking == "classic":
         scale, items = "cosine / log2(1 + rank)", rank_by_distance_and_rank(hits)
     else:
-        scale, items = "cosine", weigh_evidence(best_of_each(hits))
+        scale, items = "cosine of two chunks", weigh_evidence(rank_by_two_chunks(hits))
     # While a first index is being embedded, what few vectors there are must not outvote the words of all.
     weight = profile.semantic_weight * view.state.embedded_share
     return SemanticResult(Ranking(Source.SEMANTIC, scale, weight, items), nearest[0].cosine if nearest else None)
