@@ -223,7 +223,7 @@ def measure(root: Path) -> dict[str, tuple[float, str]]:
         "functions": (len(functions), ""),
         "function, median lines": (median(lengths), ""),
         "function, p90 lines": (quantiles(lengths, n=10)[-1], "15 to 40"),
-        "function, longest": (max(lengths), "at most 57"),
+        "function, longest": (max(lengths), "at most 61"),
         "private functions of modules per 1,000 lines": (
             1000 * count_private_functions(modules) / sum(sizes),
             "under 6",
