@@ -196,18 +196,20 @@ class FolderStore(Store):
             return VectorIndex(folder, state.fingerprint, *sizes) if is_there else None
 
     def finish(self, connection: Connection, progress: "Progress", *, with_chroma: bool) -> None:
-        """Write ChromaDB's folder of the state in force, and remove older ones: a reader's files stay open."""
-        from retriever.embedding.vectors import write_vectors  # likewise
-        from retriever.store import text_vectors, writing
-
+        """Write ChromaDB's folder of the state in force, then remove older ones, which readers have left."""
         state = reading.read_state(connection)
         folder = locate_chroma(self.folder, state.snapshot)
+        is_whole = state.fingerprint and state.embedded_share == 1  # else it would lack those to come
+        if with_chroma and is_whole and not folder.exists():
+            self._write_chroma(folder, state, connection, progress)
         for older in list_chroma(self.folder):
             if older != folder:
                 shutil.rmtree(older, ignore_errors=True)
-        is_whole = state.fingerprint and state.embedded_share == 1  # else it would lack those to come
-        if folder.exists() or not (with_chroma and is_whole):
-            return
+
+    def _write_chroma(self, folder: Path, state: StoredState, connection: Connection, progress: "Progress") -> None:
+        from retriever.embedding.vectors import write_vectors  # likewise
+        from retriever.store import text_vectors, writing
+
         keys, matrix = text_vectors.distinct_vectors(connection, state.fingerprint)
         progress.start("ordering", len(keys), "vectors")
         # A name of its own: what ChromaDB could not open once it opens never again in this process.
