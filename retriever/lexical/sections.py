@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import date, timedelta
-from itertools import groupby, takewhile
+from itertools import chain, groupby, takewhile
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, TypeVar
 
@@ -275,7 +275,7 @@ def read_texts(connection: Connection, documents: Sequence[int]) -> dict[int, Se
                 *(names if stored is reader else ()),
             )
             own = properties if stored is reader else ()
-            days = " ".join(find_days(" ".join((*node.breadcrumb, node.title))))
+            days = " ".join(chain.from_iterable(map(find_days, (*node.breadcrumb, node.title))))
             placed = (("", node.path.rpartition(".")[0]), ("", days))
             texts[stored.key] = SearchedText("\n".join(read), language, (*own, *placed))
     return texts
