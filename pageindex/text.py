@@ -36,6 +36,7 @@ class Span:
         return max(0, min(self.last, other.last) - max(self.first, other.first) + 1)
 
 
+FENCES = ("```", "~~~")  # what lines that open and close code begin with
 CELL, NO_CELL = " \u00b7 ", "\u2013"  # between two cells of a table; an empty one
 
 # What ends a sentence with a blank behind it, and what does so alone: of Chinese and Japanese, Hindi, Urdu, Arabic,

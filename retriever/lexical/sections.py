@@ -20,6 +20,7 @@ from itertools import chain, groupby, takewhile
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, TypeVar
 
+from pageindex.text import FENCES
 from retriever.lexical.languages import READ, SINGLED, detect_language, mark_language
 from retriever.lexical.tokens import is_unspaced, remove_accents, stems, tokenize
 from retriever.store import reading
@@ -284,7 +285,7 @@ def read_texts(connection: Connection, documents: Sequence[int]) -> dict[int, Se
 def list_written(body: str) -> Iterator[str]:
     """Yield what is searched though no page shows it: the addresses of links, and the languages of code."""
     for word in body.split():
-        if "://" in word or word.startswith(("```", "~~~")):
+        if "://" in word or word.startswith(FENCES):
             yield word.rpartition("(")[2]
 
 

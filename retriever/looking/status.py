@@ -165,7 +165,7 @@ MAX_LISTED = 12  # titles and folders
 TITLE_CHARS = 60
 
 _LINKED = """
-SELECT folders.path, prefix, documents.path, title FROM documents JOIN folders USING (folder_key) LEFT JOIN (
+SELECT folders.path, title FROM documents JOIN folders USING (folder_key) LEFT JOIN (
     SELECT target.document_key, count(DISTINCT source.document_key) AS number FROM links
     JOIN nodes AS source ON source.node_key = source_key JOIN nodes AS target ON target.node_id = target_id
     WHERE target.document_key <> source.document_key GROUP BY target.document_key
@@ -176,7 +176,7 @@ SELECT folders.path, prefix, documents.path, title FROM documents JOIN folders U
 def list_titles(connection: Connection, named: Collection[str]) -> list[str]:
     """Return the titles of the documents in those folders that most others link to, then of short paths."""
     rows = connection.execute(_LINKED).fetchall()
-    titles = dict.fromkeys(" ".join(title.split()) for folder, _, _, title in rows if title and folder in named)
+    titles = dict.fromkeys(" ".join(title.split()) for folder, title in rows if title and folder in named)
     return [cut(title, TITLE_CHARS) for title in islice(titles, MAX_LISTED)]
 
 
@@ -188,9 +188,8 @@ def describe_topics(connection: Connection, named: Collection[str]) -> str:
     counts = reading.counts(connection)
     # Two folders of one name are distinguished as they are in citations.
     roots = [folder.prefix or PurePath(folder.path).name or "/" for folder in reading.folders(connection)]
-    inner = Counter(
-        f"{prefix}{path.partition('/')[0]}/" for _, prefix, path, _ in connection.execute(_LINKED) if "/" in path
-    )
+    paths = "SELECT prefix, documents.path FROM documents JOIN folders USING (folder_key) ORDER BY 1, 2"
+    inner = Counter(f"{prefix}{path.partition('/')[0]}/" for prefix, path in connection.execute(paths) if "/" in path)
     held = f"{pluralize(counts.documents, 'file')}, {pluralize(counts.sections, 'section')}"
     lines = [f"Indexed, {held}: {', '.join(map(code, roots[:MAX_LISTED]))}"]
     if inner:

@@ -47,7 +47,7 @@ class Choices:
     """`status=draft`, likewise."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ScopedDocument:
     """The properties of a document that scopes ask for."""
 
@@ -61,7 +61,7 @@ class ScopedDocument:
     mtime_ns: int
     """Of its file; 0 when it could not be trusted."""
 
-    @property
+    @cached_property
     def day(self) -> str:
         """`2024-05-01`: the date in its front matter, else in its path, else in its title, else its file's time.
 

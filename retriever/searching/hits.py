@@ -12,6 +12,7 @@ from math import log
 from typing import TYPE_CHECKING
 
 from pageindex.node import MAX_TERM_WORDS, Node, NodeKind, Span, Unit, UnitKind
+from pageindex.text import FENCES
 from retriever.display import RELATIONS, find_highlights
 from retriever.embedding.encoder import measure_known
 from retriever.errors import EncoderError
@@ -55,7 +56,6 @@ if TYPE_CHECKING:
 
 MAX_UNITS = 100  # of a section, that are looked through for the question's words
 MAX_TITLE_CHARS = 60
-FENCES = ("```", "~~~")
 ANSWERED_FROM = 5  # hits that the verdict and a short answer are made of, however many are shown
 READ_OF_FIRST = 3  # units of the first section, for the reader; of each further one fewer, at least one
 MAX_UNIT_CHARS = 900  # of one: it reads 160 tokens
