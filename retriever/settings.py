@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal, cast
 
 from pageindex.corpus import read_file
+from pageindex.markers import MARKERS
 from retriever.errors import ProfileError
 from retriever.text import find_nearest
 
@@ -48,6 +49,7 @@ CountOrNone = Annotated[int, Bounds(ge=0)]
 Weight = Annotated[float, Bounds(ge=0, le=1e6)]
 Share = Annotated[float, Bounds(ge=0, le=1)]
 
+DIALECTS = ("auto", "commonmark", *MARKERS, "mdx")
 VectorChoice = Literal["exact", "chroma", "hnsw"]
 APPROXIMATE: Final = ("chroma", "hnsw")
 """The kinds of search for vectors that look at a part of them."""
@@ -131,20 +133,7 @@ class DocumentSettings:
     """Which files of a folder are documents."""
 
     ignore: tuple[str, ...] = setting((), "Patterns of files to leave out, as in .gitignore.", "--ignore")
-    dialect: Literal[
-        "auto",
-        "commonmark",
-        "obsidian",
-        "mkdocs",
-        "mdbook",
-        "myst",
-        "hugo",
-        "jekyll",
-        "docusaurus",
-        "vitepress",
-        "quarto",
-        "mdx",
-    ] = setting(
+    dialect: Literal[DIALECTS] = setting(  # type: ignore[valid-type]  # what `MARKERS` has is not written again
         "auto",
         "The program that the Markdown is written for; auto: told by its files, such as mkdocs.yml.",
     )

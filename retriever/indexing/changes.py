@@ -124,7 +124,7 @@ def list_documents(folder: Path, settings: DocumentSettings) -> Listing:
 def choose_dialect(folder: StoredFolder, settings: DocumentSettings) -> str:
     """Return the name of the dialect of a folder: the one that is set, else that of its markers."""
     if settings.dialect != "auto":
-        return settings.dialect
+        return str(settings.dialect)
     path = Path(folder.path)
     return find_dialect(path) if path.exists() else folder.dialect
 

@@ -11,6 +11,7 @@ from pageindex.summary import boilerplate
 from pageindex.text import count_lines
 from retriever.indexing.chunk import chunk_nodes
 from retriever.lexical.sections import names_of_nodes
+from retriever.settings import DIALECTS
 from tests.fake_encoder import FakeEncoder
 from tests.tables import read_table
 
@@ -21,6 +22,10 @@ DOCUMENTS = st.lists(st.tuples(PIECES, LINE_ENDS), max_size=12).map(
 )
 RAW = DOCUMENTS | st.binary(max_size=60) | st.text(max_size=60).map(str.encode)
 count = FakeEncoder().count_tokens
+
+
+def test_every_dialect_can_be_chosen() -> None:
+    assert set(DIALECTS) == {"auto", *NAMES}
 
 
 @settings(max_examples=800)
