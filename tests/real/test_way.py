@@ -12,6 +12,8 @@ from tests.program import PROJECT
 
 MOST_CALLS = 7
 SEARCH = str(PROJECT / "retriever/search.py")
+STAGES = ("search", "searching", "models", "expansion", "rerank", "places", "lexical", "store")
+"""Modules and packages of `retriever`."""
 
 
 class Profiler:
@@ -39,7 +41,7 @@ class Profiler:
 def find_stage(frame: FrameType) -> str:
     """The module of a stage; empty for any other."""
     path = Path(frame.f_code.co_filename)
-    is_stage = path == Path(SEARCH) or path.parent.name in ("searching", "expansion", "rerank", "lexical", "store")
+    is_stage = path.parent.name in STAGES or path.stem in STAGES
     return path.stem if is_stage and path.is_relative_to(PROJECT / "retriever") else ""
 
 
