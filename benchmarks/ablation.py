@@ -1,4 +1,4 @@
-r"""What each rule of the ranking is worth: all of `balanced` without one rule at a time.
+r"""The worth of each rule of the ranking: all of `balanced` without one rule at a time.
 
     uv run python benchmarks/ablation.py ../shared/eval/fastapi.jsonl:../shared/eval/corpora/fastapi \
         ../shared/eval/rustbook.jsonl:../shared/eval/corpora/rustbook --rules=prior,names --work=/tmp/ablation
@@ -92,7 +92,7 @@ RULES = (
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What one index is asked."""
+    """The questions to one index."""
 
     group: str
     docs: Path

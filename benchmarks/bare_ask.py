@@ -1,4 +1,4 @@
-"""What a cold `ask` is measured against: a process that imports what it needs, embeds a question and asks ChromaDB.
+"""The reference for a cold `ask`: a process that imports what it needs, embeds a question and asks ChromaDB.
 
 Run by benchmarks/speed.py: python bare_ask.py CHROMA_FOLDER COLLECTION MODEL_FOLDER QUESTION
 

@@ -1,4 +1,4 @@
-"""What a process or a call takes, and a table of it."""
+"""Time and memory of a process or a call, and a table of them."""
 
 import json
 import os
@@ -18,7 +18,7 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What something took."""
+    """Time and memory that something took."""
 
     wall: float
     """Seconds."""

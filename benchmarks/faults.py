@@ -28,14 +28,14 @@ from retriever.embedding.vectors import import_chromadb
 from tests.scenarios import SCENARIOS, Scenario
 
 Trial = tuple[str, str, list[str]]
-"""What was interrupted, how, and what was wrong then."""
+"""A trial: the work that was interrupted, how, and the faults seen then."""
 MEMORY = Path("/dev/shm")
 """A killed process loses nothing that it wrote, on whatever disk; here nobody waits for one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What is tried."""
+    """The trials to run."""
 
     place: Path
     """Where; a folder that is not there yet."""

@@ -36,7 +36,7 @@ SUSPICIOUS = 1.6
 ENOUGH_S = 2.0
 """No further run of a case that took so long."""
 LEAST_S = 0.001
-"""What the clock can tell."""
+"""The shortest time that the clock can tell."""
 WORDS = frozenset({"zebra", "stripe"})
 
 
@@ -243,7 +243,7 @@ CASES = [
 
 @dataclass(frozen=True)
 class Timing:
-    """What a case took."""
+    """The time that a case took."""
 
     characters: int
     """Of the larger input."""

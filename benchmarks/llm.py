@@ -1,4 +1,4 @@
-r"""What a language model does for hits and answers, and how long it takes: a real one and its server.
+r"""The effect of a language model on hits and answers, and its time: a real one and its server.
 
     llama-server -m model.gguf -c 4096 -np 1 --port 8080
     uv run python benchmarks/llm.py http://127.0.0.1:8080/v1 --first 4 \
@@ -89,7 +89,7 @@ class Asked:
 
 @dataclass(slots=True)
 class Results:
-    """What came of each way, by question; kept in a file where there is one, unless it failed."""
+    """The result of each way, by question; kept in a file where there is one, unless it failed."""
 
     path: Path | None
     rows: dict[tuple[str, str], Row] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-r"""What reranking and expansions can win and lose at most: scripted ones in the real pipeline, on questions with gold.
+r"""The most that reranking and expansions can win and lose: scripted ones in the real pipeline, on questions with gold.
 
     uv run python benchmarks/rerank.py ../shared/eval/fastapi.jsonl:../shared/eval/corpora/fastapi \
         ../shared/eval/rustbook.jsonl:../shared/eval/corpora/rustbook
@@ -157,7 +157,7 @@ class Way:
 
 @dataclass(frozen=True, slots=True)
 class Script:
-    """What is said of the candidates."""
+    """The orders of a scripted reranker, and how they are blended."""
 
     pools: Mapping[str, Sequence[str]]
     """Node ids by question id, as they come without a reranker."""

@@ -265,7 +265,7 @@ def measure_searches(scene: Scene, originals: Vectors, editions: int, asked: Seq
 
 
 class Parts:
-    """What a search cannot do without, called one after the other."""
+    """The parts that every search needs, called one after the other."""
 
     def __init__(self, index: Path, scene: Scene) -> None:
         self._connection = open_file(index)

@@ -1,4 +1,4 @@
-"""What interrupts a command, and what must be true afterwards: killed at any moment, or read meanwhile.
+"""Interruptions of a command, and what must be true afterwards: killed at any moment, or read meanwhile.
 
 One process imports everything and forks before it opens anything: a trial then takes as long as its own work, a third
 of a second. What a trial did wrong is a list of sentences, empty when it did nothing wrong.
@@ -66,7 +66,7 @@ def start(work: Callable[[], object]) -> tuple[BaseProcess, Connection]:
 
 
 def finish(process: BaseProcess, reading: Connection, seconds: float = DEADLINE_S) -> tuple[Any, str]:
-    """What the work returned, and its error; one that hangs is killed."""
+    """Return the result of the work, and its error; work that hangs is killed."""
     try:
         ended = reading.recv() if reading.poll(seconds) else (None, f"it hung for {seconds:.0f} s")
     except EOFError:
@@ -91,7 +91,7 @@ def ask(shelf: Shelf) -> tuple[Answers, list[str]]:
 
 
 def find_problems(shelf: Shelf) -> list[str]:
-    """What the doctor finds."""
+    """Return the doctor's findings."""
     findings = examine_index(open_store(shelf.index))
     return [f"doctor: {item.name}: {item.says}" for item in findings if item.level != "well"]
 

@@ -1,4 +1,4 @@
-"""What is found, as it is shown: in words for people, on terminal and page, made safe; as JSON for programs."""
+"""Results as they are shown: in words for people, made safe for terminal and page; as JSON for programs."""
 
 import os
 import re

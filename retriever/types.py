@@ -197,7 +197,7 @@ class Hit(Cited):
     breadcrumb: tuple[str, ...]
     """Titles above it, outermost first."""
     snippet: str
-    """What is shown of it on one line: `sentence` or `summary`, at most 300 characters, with an ellipsis if cut."""
+    """One line that shows it: `sentence` or `summary`, at most 300 characters, with an ellipsis if cut."""
     summary: str
     """At most `final_summary_chars` characters, cut at a word with an ellipsis."""
     text: str

@@ -78,7 +78,7 @@ class Fitted:
     """How a model of `confidence` is fitted."""
 
     view: Callable[[Signals], Signals]
-    """What of the signals it sees."""
+    """The signals that it sees."""
     evidence: tuple[str, ...]
     none: float
     """The share of right questions that are `none` by its sum."""

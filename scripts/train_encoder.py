@@ -375,7 +375,7 @@ class Trainer:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What a model finds for the questions of a corpus, whose chunks and sections are counted from 0."""
+    """The hits of a model for the questions of a corpus, whose chunks and sections are counted from 0."""
 
     scores: npt.NDArray[np.float32]
     """(questions, chunks) cosines."""

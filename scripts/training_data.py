@@ -135,7 +135,7 @@ def write(file: TextIO, row: dict[str, object]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Data:
-    """What there is to learn from; chunks, questions and sections are named by their places."""
+    """The data to learn from; chunks, questions and sections are named by their places."""
 
     chunks: list[Integers]
     """Token numbers of each, special ones included."""

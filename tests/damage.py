@@ -1,4 +1,4 @@
-"""What can happen to a file: each way has a name."""
+"""Ways to damage a file, each with a name."""
 
 import random
 from collections.abc import Callable, Mapping

@@ -37,7 +37,7 @@ class Printed(NamedTuple):
 
     @property
     def json(self) -> Any:  # noqa: ANN401 - JSON
-        """What `--json` printed."""
+        """The value that `--json` printed."""
         return json.loads(self.out)
 
 

@@ -1,4 +1,4 @@
-"""What a command line opens is noted, and is a real index of a few pages; what it finds can be given."""
+"""A real index of a few pages for command lines: notes what they open, and can return given results."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field

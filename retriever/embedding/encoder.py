@@ -107,7 +107,7 @@ class LibraryTokens(Tokens):
 
     @cached_property
     def tokenizer(self) -> "Tokenizer":
-        """What the package reads; it neither cuts nor fills texts."""
+        """Open the model's tokenizer, which neither cuts nor pads texts."""
         from tokenizers import Tokenizer  # 20 ms: not needed by commands without vectors
 
         tokenizer = Tokenizer.from_buffer(self._content())

@@ -1,4 +1,4 @@
-"""What the tests of the real things share."""
+"""Fixtures of the tests that run the real things."""
 
 from collections.abc import Iterator
 from importlib import import_module

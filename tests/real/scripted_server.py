@@ -72,7 +72,7 @@ class Asked:
 
     @property
     def candidates(self) -> list[dict[str, Any]]:
-        """What the reranking shows of the sections, in its order."""
+        """The texts of sections that a request to rerank shows, in its order."""
         return self.shown("number")
 
     def shown(self, key: str) -> list[dict[str, Any]]:
@@ -108,7 +108,7 @@ Answer = Callable[[Asked], object]
 
 @dataclass(frozen=True)
 class Fault:
-    """What is done with a connection instead of answering, given its handler and what was asked."""
+    """An action on a connection instead of an answer, given its handler and the request."""
 
     do: Callable[[Any, Any], None]
 
@@ -117,7 +117,7 @@ Told = ParamSpec("Told")
 
 
 def fault(do: Callable[Concatenate[Any, Any, Told], None]) -> Callable[Told, Fault]:
-    """What is done with a connection, as a function that makes a fault of it."""
+    """Make a fault of a function that acts on a connection."""
 
     def make(*arguments: Told.args, **named: Told.kwargs) -> Fault:
         return Fault(lambda handler, asked: do(handler, asked, *arguments, **named))
@@ -152,7 +152,7 @@ def embed_words(asked: Asked) -> Sequence[Sequence[float]]:
 
 @dataclass
 class ScriptedServer:
-    """What the server does, and what it was asked."""
+    """The script of the server, and the requests that it got."""
 
     answer: Answer  # to every request for text, once `once` is empty
     embed: Answer = embed_words  # to every request for vectors: their rows, or a `Fault`
@@ -196,7 +196,7 @@ class ScriptedServer:
         return Generator(Profile(llm=LlmSettings(**{"url": self.url, **settings})))
 
     def of_kind(self, kind: str) -> list[Asked]:
-        """What it was asked to `write`, `embed` or `rank`."""
+        """The requests to `write`, `embed` or `rank`."""
         return [asked for asked in (Asked(path, body) for path, body, _ in self.requests) if asked.kind == kind]
 
     @property
@@ -208,7 +208,7 @@ class ScriptedServer:
         return [path for path, _, _ in self.requests]
 
     def remember(self, abilities: Abilities, model: str = "llama3.2") -> None:
-        """What a model was seen to do well is known, as each API names it."""
+        """Record a model as able, as each API names it."""
         for key in (f"{self.address} {model} digest of {self.find(model)}", f"{self.v1} {model} "):
             ABILITIES.write(f"{key} {PROBE_VERSION}", abilities)
 
@@ -273,7 +273,7 @@ class ModelHandler(LoopbackHandler):
             self.reply(200, shape_vectors(asked, given) if asked.kind == "embed" else given)
 
     def _choose(self, asked: Asked) -> object:
-        """What the script says to a request, or a `Fault`."""
+        """The script's answer to a request, or a `Fault`."""
         script = self.script
         if not asked.kind:
             return self._describe(asked)
@@ -284,7 +284,7 @@ class ModelHandler(LoopbackHandler):
         return given if isinstance(given, Fault) else given(asked)
 
     def _describe(self, asked: Asked) -> object:
-        """What the server says of itself and of its models."""
+        """The server's description of itself and of its models."""
         script = self.script
         known: dict[str, Any] = {
             "/api/tags": {"models": [{"model": name, "digest": f"digest of {name}"} for name in sorted(script.models)]},

@@ -52,7 +52,7 @@ def index_pages(
 
 
 def tell(library: ServedIndex, tool: str, **arguments: object) -> str:
-    """What an agent is told."""
+    """The text that an agent gets."""
     (content,) = call_tool(library, tool, arguments).content
     assert isinstance(content, TextContent)
     return content.text

@@ -82,5 +82,5 @@ def test_an_obedient_expansion_adds_nothing_that_is_shown(shelf: Shelf, ollama: 
 
 
 def _said(hit: Any) -> tuple[str, ...]:  # noqa: ANN401 - a hit
-    """What of a hit is a document's: it has to be the same whoever ordered the list."""
+    """The parts of a hit that come from a document: they are the same whoever ordered the list."""
     return hit.file, str(hit.span), hit.title, hit.text, *hit.breadcrumb

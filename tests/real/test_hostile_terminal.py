@@ -1,4 +1,4 @@
-"""What documents, their names and a language model write, shown in a terminal: no byte of it steers the terminal."""
+"""Texts of documents, file names and language models in a terminal: no byte of them steers it."""
 
 import json
 import re

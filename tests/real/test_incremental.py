@@ -32,7 +32,7 @@ def edit(shelf: Shelf, chance: random.Random) -> None:
 
 
 def edit_and_keep_size_and_time(shelf: Shelf, chance: random.Random) -> None:
-    """What nobody can see from outside; it is seen because the time of a file just written is not trusted."""
+    """Nobody can see this from outside; the index does, because it does not trust the time of a file just written."""
     name = _some(shelf, chance)
     text = (shelf.docs / name).read_text(encoding="utf-8")
     shelf.touch(name, TOO_YOUNG_NS)

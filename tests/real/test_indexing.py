@@ -23,7 +23,7 @@ from tests.shelf import (
 
 
 def counted(shelf: Shelf) -> tuple[int, ...]:
-    """What an update did: (added, changed, removed, unchanged, embedded), the snapshot not."""
+    """The counts of an update: (added, changed, removed, unchanged, embedded), without the snapshot."""
     before = shelf.encoder.encoded
     report = shelf.update()
     assert shelf.encoder.encoded - before == report.embedded

@@ -1,4 +1,4 @@
-"""What an agent sees: sessions of the official client over both transports and both snapshots of the protocol."""
+"""MCP as an agent sees it: the official client over both transports and both versions of the protocol."""
 
 import asyncio
 import json

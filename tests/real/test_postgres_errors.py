@@ -1,4 +1,4 @@
-"""What can be wrong with a database: one clear sentence that says what to do, and nothing is changed."""
+"""Faults of a database: each gives one clear sentence that says what to do, and changes nothing."""
 
 from collections.abc import Iterator
 from pathlib import Path

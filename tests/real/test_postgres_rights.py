@@ -1,4 +1,4 @@
-"""Who may see what of an index in PostgreSQL: a role sees its folders, as if there were no others."""
+"""Rights in PostgreSQL: a role sees its folders of an index, as if there were no others."""
 
 import shutil
 from collections.abc import Iterator
@@ -77,7 +77,7 @@ def strip(value: Any) -> Any:  # noqa: ANN401  # JSON
 
 
 def print_both(shared: Shared, cli: Cli, *command: str) -> list[Any]:
-    """What a role is told that sees the first folder, and what an index of that folder alone says."""
+    """The answer to a role that sees only the first folder, and that of an index of this folder alone."""
     places = shared.seen_by("sales"), shared.alone
     return [strip(cli(*command, "--json", "--index", place).json) for place in places]
 
@@ -136,7 +136,7 @@ def test_no_table_has_a_row_of_a_hidden_folder(shared: Shared) -> None:
 
 
 def test_a_table_of_a_roles_own_gives_no_right(shared: Shared) -> None:
-    """What a role makes itself is found before nothing that the policies name."""
+    """A role's own tables do not hide the tables that the policies name."""
     ((seen,),) = execute(
         shared.index,
         "SET ROLE sales",

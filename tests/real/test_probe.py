@@ -1,4 +1,4 @@
-"""What a language model can do, found out on tasks of the program's own, and the stages that are left out by that."""
+"""The probe of a language model by tasks of the program's own, and the stages that it leaves out."""
 
 import json
 import time

@@ -1,4 +1,4 @@
-"""What is printed names the program as it was called: installed as a tool, in a checkout, as a module."""
+"""Messages name the program as it was called: installed as a tool, in a checkout, as a module."""
 
 import os
 import shutil

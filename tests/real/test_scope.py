@@ -57,7 +57,7 @@ def test_what_is_left_out_is_left_out_of_every_ranking(retriever: Retriever) -> 
 
 @pytest.mark.parametrize("vector_search", ["exact", "chroma"])
 def test_the_filter_comes_before_the_first_n(index: Path, vector_search: str) -> None:
-    """What is far from the question is found where only it may be found."""
+    """A scope finds a section far from the question where no other may be found."""
     one = {"vector_top_n": 1, "keyword_top_n": 1, "candidate_cap": 1, "top_k": 1, "vector_search": vector_search}
     with open_retriever(index=index, settings=one) as narrow:
         assert narrow.search("how hot is the oven for bread?").hits[0].file == "handbook/oven.md"

@@ -35,7 +35,7 @@ from tests.tables import read_table
 SECONDS = 0.3
 """The longest wait of the tests that wait for its end."""
 SLACK = 5.0
-"""What a shared machine may take besides; a limit that is not kept is exceeded by far more."""
+"""Seconds that a shared machine may take besides; a limit that is not kept is exceeded by far more."""
 
 
 class Answer(BaseModel):
@@ -74,7 +74,7 @@ class Served:
         return reranker.score("two boats", [RerankInput("", "boats")])
 
     def fail(self, **changes: Any) -> str:  # noqa: ANN401 - as above
-        """What is said of the fault, an error of the section."""
+        """The message about the fault, an error of the section's kind."""
         with pytest.raises(ERRORS[self.section]) as caught:
             self.ask(**changes)
         assert len(str(caught.value)) < 600

@@ -37,7 +37,7 @@ from tests.tables import read_table
 SECONDS = 0.3
 """The longest wait of the tests that wait for its end."""
 SLACK = 5.0
-"""What a shared machine may take besides; a limit that is not kept is exceeded by far more."""
+"""Seconds that a shared machine may take besides; a limit that is not kept is exceeded by far more."""
 
 
 class Answer(BaseModel):
@@ -53,7 +53,7 @@ def answered(asked: Asked) -> object:
 
 
 def failure(generator: Generator, task: Task[Answer] = TASK) -> LanguageModelError:
-    """What goes wrong; it must be no other kind of error, and take no longer than it may."""
+    """The error that a call raises; it must be of this kind, and take no longer than allowed."""
     started = time.monotonic()
     with pytest.raises(LanguageModelError) as caught:
         generator.write(task)

@@ -1,4 +1,4 @@
-"""What is asked of slow models, and of those that read little: planned by what their servers say."""
+"""Requests to slow models and to those with a small context, planned by what their servers say."""
 
 import time
 from pathlib import Path

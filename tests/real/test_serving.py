@@ -1,4 +1,4 @@
-"""What is served over HTTP, as a process and before an application of a few lines: limits, failures, refusals."""
+"""HTTP as a process and before an application of a few lines: limits, failures, refusals."""
 
 import http.client
 import json

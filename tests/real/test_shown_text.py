@@ -1,4 +1,4 @@
-"""What a page shows of a text is what is searched, quoted and cited, wherever in a line it stands."""
+"""Search, quotes and citations use the text that a page shows, wherever in a line it stands."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What happens to an index that is damaged, full, locked, read while it is written, or not ours."""
+"""Indexes that are damaged, full, locked, read while written, or not ours."""
 
 import random
 import shutil

@@ -1,4 +1,4 @@
-"""What a command line means, and how it ends; tests/output_cases/refused.md shows what is refused."""
+"""The meaning of a command line, and how it ends; tests/output_cases/refused.md shows what is refused."""
 
 import json
 import shlex

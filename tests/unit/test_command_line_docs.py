@@ -1,4 +1,4 @@
-"""What is written about the command line is true; tests/real/test_examples.py runs every example."""
+"""The docs of the command line are true; tests/real/test_examples.py runs every example."""
 
 import re
 from pathlib import Path

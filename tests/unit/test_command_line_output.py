@@ -1,4 +1,4 @@
-"""What people and programs see of an answer; tests/output_cases has what commands print."""
+"""Answers as people and programs see them; tests/output_cases has what commands print."""
 
 import io
 import json
@@ -61,7 +61,7 @@ def _a_plain_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def show(*hits: Hit, stream: io.StringIO | None = None) -> str:
-    """What a terminal gets, or another stream."""
+    """The text that a terminal gets, or another stream."""
     stream = stream or Terminal()
     show_answer(Page.on(stream), answer(*(hits or (HIT, SECOND))), full=False)
     return stream.getvalue()

@@ -1,4 +1,4 @@
-"""What is made of the evidence: more of it never lowers the confidence, and chance is no evidence."""
+"""Confidence from evidence: more of it never lowers the confidence, and chance is no evidence."""
 
 import json
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""What deploy/ starts exists: no containers run here, but every command in it is one that the program takes."""
+"""The commands in deploy/ are ones that the program takes; no containers run here."""
 
 import shlex
 from collections.abc import Mapping

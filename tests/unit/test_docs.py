@@ -1,4 +1,4 @@
-"""What README.md and docs/ say of the code is true: links, file names, commands and examples."""
+"""README.md and docs/ are true of the code: links, file names, commands and examples."""
 
 import ast
 import re

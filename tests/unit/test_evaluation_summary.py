@@ -1,4 +1,4 @@
-"""What systems found becomes a summary: what counts, what does not, and what is said about it."""
+"""Summaries of what systems found: what counts, what does not, and what is said about it."""
 
 from pathlib import Path
 

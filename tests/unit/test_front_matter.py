@@ -1,6 +1,6 @@
-"""What is too much or hostile in front matter is a warning, never an error; tests/markdown_cases has the rest.
+"""Front matter that is too long or hostile gives a warning, never an error; tests/markdown_cases has the rest.
 
-What is no plain YAML is in test_fuzz_yaml.
+Other YAML is in test_fuzz_yaml.
 """
 
 import pytest

@@ -1,4 +1,4 @@
-"""Who is let in by what listens: a table of requests, and where a server may listen."""
+"""The guard of a server: a table of requests, and where a server may listen."""
 
 import pytest
 from starlette.responses import PlainTextResponse

@@ -1,4 +1,4 @@
-"""What is put in the place of a file or a folder after it was listed: nothing outside the indexed folder is read."""
+"""Files and folders replaced after they were listed: nothing outside the indexed folder is read."""
 
 import os
 import shutil

@@ -1,4 +1,4 @@
-"""What is imported where: heavy packages wait until they are needed, and which part may use which."""
+"""Imports: heavy packages wait until they are needed, and which part may use which."""
 
 import ast
 import re
@@ -60,7 +60,7 @@ def sources() -> list[Path]:
 
 
 def imports(path: Path, *, for_types: bool = False) -> Iterator[str]:
-    """What is imported anywhere, each with what is taken from it; also what only types need, when it is asked for."""
+    """Yield each import with the name that is taken from it; also those of types alone, when asked for."""
     pending: list[ast.AST] = [ast.parse(path.read_text("utf-8"))]
     while pending:
         node = pending.pop()
@@ -75,7 +75,7 @@ def imports(path: Path, *, for_types: bool = False) -> Iterator[str]:
 
 
 def test_every_package_that_is_imported_is_declared() -> None:
-    """What comes only because another package needs it may go with the next version of that one."""
+    """A package that comes only because another one needs it may go with the next version of that one."""
     project = tomllib.loads((PROJECT / "pyproject.toml").read_text("utf-8"))["project"]
     extras = project["optional-dependencies"].values()
     requirements = [*project["dependencies"], *(requirement for extra in extras for requirement in extra)]

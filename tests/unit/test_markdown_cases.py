@@ -21,7 +21,7 @@ CASES = Path(__file__).parents[1] / "markdown_cases"
 PART = re.compile(r"^## ([^\n]+)$|^`{9} (\w+) ?([^\n]*)\n(.*?)^`{9}$", re.DOTALL | re.MULTILINE)
 INVISIBLE = {"→": "\t", "␍": "\r", "ⓑ": "\ufeff", "␊": "\u2028", "␌": "\f", "⎵": " ", "∎\n": ""}
 Fence = tuple[str, str, str]
-"""What it holds, what stands behind that, and its text."""
+"""Its content, what stands behind it, and its text."""
 
 
 def cases() -> Iterator[ParameterSet]:

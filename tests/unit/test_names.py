@@ -1,4 +1,4 @@
-"""What a section is called, and which section stands for one without text."""
+"""Names of sections, and which section stands for one without text."""
 
 from pageindex.document import find_holders, parse_document
 from retriever.lexical.sections import names_of_nodes, spell_code, spell_name

@@ -62,7 +62,7 @@ def shown(count: int, text: str = "Some passage.") -> list[RerankInput]:
 
 
 def rank(reply: Reply, pieces: Sequence[RerankInput], room: int = 1_000_000) -> tuple[RerankOutput, Task[Any]]:
-    """What is made of a reply, and what the model was asked."""
+    """The order made of a reply, and the request to the model."""
     generator = ScriptedGenerator(reply, room)
     output = LlmReranker(cast("Generator", generator)).score(QUESTION, pieces)
     (task,) = generator.tasks
@@ -147,7 +147,7 @@ HOSTILE = [
 
 
 def outside_the_fence(task: Task[Any]) -> str:
-    """What a model takes for instructions that believes the first end of the fence, wherever it stands."""
+    """The instructions for a model that believes the first end of the fence, wherever it stands."""
     (nonce,) = re.findall(r"<data (\w+)> and </data \1>", task.instructions)
     before, _, rest = task.material.partition(f"<data {nonce}>")
     return task.instructions + before + rest.partition(f"</data {nonce}>")[2]
