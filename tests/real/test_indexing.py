@@ -7,7 +7,9 @@ import pytest
 
 from retriever.api import index_folders
 from retriever.errors import DocumentsError, EncoderError
+from retriever.indexing.changes import name_folders_apart
 from retriever.places import open_store
+from retriever.store.reading import StoredFolder
 from retriever.upkeep import examine_index
 from tests.shelf import (
     NEVER_REFRESH,
@@ -191,3 +193,8 @@ def test_a_change_of_the_model_that_is_interrupted_goes_on_and_embeds_nothing_tw
         # What the other model made of the texts is gone.
         assert rows.execute("SELECT count(DISTINCT fingerprint) FROM vectors").fetchone() == (1,)
     assert not [item for item in examine_index(open_store(shelf.index)) if item.level == "problem"]
+
+
+def test_folders_of_one_name_are_told_apart_by_what_is_above_them() -> None:
+    folders = [StoredFolder(0, path, "", "") for path in ("/a/docs", "/b/docs", "/docs")]
+    assert [folder.prefix for folder in name_folders_apart(folders)] == ["a/docs:", "b/docs:", "docs~2:"]

@@ -6,10 +6,12 @@ from math import log
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from retriever.places.background import add_cosines, measure_cosines
 from retriever.searching.confidence import assess, measure_lead, weigh_reading
 from retriever.types import Candidate, Reading, Signals
 from tests.fake_encoder import FakeEncoder
@@ -115,3 +117,11 @@ def test_a_small_change_of_a_large_index_keeps_the_measurement(tmp_path: Path, m
     assert kept(shelf)["chunks"] == 11
     shelf.update(encoder=FakeEncoder(fingerprint="0" * 16))
     assert kept(shelf)["fingerprint"] == "0" * 16
+
+
+def test_cosines_of_several_folders_add_up_to_those_of_all() -> None:
+    questions, chunks = np.zeros((48, 2), np.float32), np.array([[1, 0], [0.6, 0.8]], np.float32)
+    questions[:, 0] = 1
+    found = add_cosines([measure_cosines(questions, chunks[row : row + 1], "") for row in (0, 1)])
+    assert found is not None
+    assert (found.common, found.deviation) == (0.8, 0.2)

@@ -1,11 +1,13 @@
 """The guard of a server: a table of requests, and where a server may listen."""
 
+from pathlib import Path
+
 import pytest
 from starlette.responses import PlainTextResponse
 from starlette.testclient import TestClient
 
 from retriever.errors import UsageError
-from retriever.serving.http import RequestGuard, ServerAddress, check_host
+from retriever.serving.http import RequestGuard, ServerAddress, check_host, open_token
 from tests.tables import read_table
 
 SECRET = "correct-horse"
@@ -34,3 +36,11 @@ def test_other_machines_need_a_token() -> None:
     for everywhere in ("0.0.0.0", "::", ""):
         with pytest.raises(UsageError, match="every address"):
             check_host(everywhere, SECRET)
+
+
+def test_a_token_that_others_can_read_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "token"
+    file.write_text("t" * 40, encoding="ascii")
+    file.chmod(0o640)
+    with pytest.raises(UsageError, match="others can read"):
+        open_token(file)

@@ -3,11 +3,11 @@ from dataclasses import replace
 
 import pytest
 
-from retriever.places.view import StoredTree
-from retriever.searching.neighbors import find_file_roots, find_neighbors
+from retriever.places.view import StoredTree, View
+from retriever.searching.neighbors import add_neighbors, find_file_roots, find_neighbors
 from retriever.settings import Profile
 from retriever.store.reading import OutlineNode
-from retriever.types import Ranked
+from retriever.types import Ranked, Ranking, Source
 from tests.shelf import open_pages
 
 GUIDE = """# Guide
@@ -28,11 +28,16 @@ G = "guide.md#guide"
 
 
 @pytest.fixture(scope="module")
-def tree(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StoredTree]:
+def view(tmp_path_factory: pytest.TempPathFactory) -> Iterator[View]:
     pages = {"guide.md": GUIDE, "faq.md": FAQ}
     with open_pages(tmp_path_factory.mktemp("neighbors"), pages) as retriever, retriever.view() as view:
-        view.tree.load_nodes(["guide.md", "faq.md"])
-        yield view.tree
+        yield view
+
+
+@pytest.fixture(scope="module")
+def tree(view: View) -> StoredTree:
+    view.tree.load_nodes(["guide.md", "faq.md"])
+    return view.tree
 
 
 def around(tree: StoredTree, *hits: Ranked, **changes: int) -> dict[str, float]:
@@ -86,3 +91,9 @@ def test_the_best_files_bring_in_their_first_section(tree: StoredTree) -> None:
         (G, pytest.approx(0.6)),
     ]
     assert len(find_file_roots(hits, tree, Profile(candidate_file_roots=1))) == 1
+
+
+def test_files_bring_in_their_first_section_without_any_step(view: View) -> None:
+    found = Ranking(Source.KEYWORD, "bm25", 1.0, (Ranked("faq.md#faq/why", 1.0),))
+    *_, added = add_neighbors(view, [found], Profile(neighbor_depth=0))
+    assert [item.node_id for item in added.items] == ["faq.md#faq"]

@@ -6,7 +6,8 @@ from hypothesis import strategies as st
 from retriever.display import because
 from retriever.lexical.tokens import tokenize
 from retriever.searching.hits import find_question_words, list_reasons
-from retriever.types import Candidate, Evidence, Relation, RelationKind, Source
+from retriever.trace import Recorder
+from retriever.types import Candidate, Evidence, Relation, RelationKind, Source, StageName
 
 
 def test_what_else_speaks_for_a_hit() -> None:
@@ -24,3 +25,10 @@ def test_any_question_and_text(question: str, text: str) -> None:
     words = find_question_words(question, tokenize(question), [text])
     assert len(set(words)) == len(words)
     assert all(set(tokenize(word)) & set(tokenize(question)) for word in words)
+
+
+def test_a_stage_takes_the_time_of_its_block() -> None:
+    recorder = Recorder()
+    with recorder.stage(StageName.HITS):
+        pass
+    assert 0 <= recorder.stages[0].milliseconds < 1000
