@@ -52,7 +52,7 @@ class BlockKind(Enum):
     HTML = "html"
     RULE = "rule"
     HIDDEN = "hidden"  # what no page shows: a comment, a template
-    INCLUDE = "include"  # what a program puts another text in the place of
+    INCLUDE = "include"  # a line that a program replaces by another text
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +75,7 @@ class Inline:
     term: str = ""
     """The bold, emphasized or code text that it begins with; empty without."""
     rest: str = ""
-    """The text behind the term, with `CODE` in the place of code."""
+    """The text behind the term, with `CODE` instead of code."""
     is_bold: bool = False
     """Whether the term is bold."""
     is_picture: bool = False
@@ -140,7 +140,7 @@ class Markdown:
     front_matter: FrontMatter
     """Empty without one."""
     lines: Sequence[str]
-    """Of the file; a last one that is empty is none."""
+    """Of the file; an empty last one is not counted."""
     blocks: Sequence[Block]
     """The outermost ones, in the order of lines."""
 
@@ -564,14 +564,14 @@ def _mark_breaks(written: str) -> str:
 
 def show_html(written: str) -> str:
     """Return the text of HTML on one line."""
-    plain = _mark_breaks(written).replace("<!--", "&lt;!--")  # a comment that nothing ends is none
+    plain = _mark_breaks(written).replace("<!--", "&lt;!--")  # a comment without an end is text
     pieces = _split(plain, MAX_HTML_CHARS, " <")
     shown = (nh3.clean(piece, tags=set(), clean_content_tags={"script", "style"}) for piece in pieces)
     return " ".join(unescape("".join(shown)).split())
 
 
 def drop_comments(written: str) -> str:
-    """Return HTML without its comments, whose line ends stay; what begins like one and does not end is none."""
+    """Return HTML without its comments, whose line ends stay; one without an end is text."""
     kept, done = [], 0
     while (begin := written.find("<!--", done)) >= 0 and (end := written.find("-->", begin)) >= 0:
         kept += [written[done:begin], "\n" * written.count("\n", begin, end)]

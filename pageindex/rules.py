@@ -1,7 +1,7 @@
 """Rules of markdown-it for what dialects add to CommonMark; `pageindex/dialects.py` says which of them has what.
 
 Each rule is a plugin (`parser.use(rule)`), or gives one. A rule reads only what is whole: a container is closed, a
-comment ends. Whatever begins like one and is none stays text.
+comment ends. Text that only begins like one stays text.
 
 Tokens of these rules: `container_open` (`meta` has kind, title, fold), `component` (what a page shows of tags of MDX),
 `hidden` and `hidden_block` (what no page shows, as it is written), `wikilink` and `mark_open`.
@@ -414,7 +414,7 @@ def read_marks(parser: MarkdownIt) -> None:
 
 
 def keep_words(rule: Callable[[StateInline, bool], bool]) -> Callable[[StateInline, bool], bool]:
-    """Return the rule of formulas for `$x$` in a line: `$HOME ... $PATH` over code, lines and words is none."""
+    """Return the rule of formulas for `$x$` in a line: `$HOME ... $PATH` over code, lines and words is no formula."""
 
     def read(state: StateInline, silent: bool) -> bool:
         begin = state.pos

@@ -121,7 +121,7 @@ class OnnxEncoder(TokenEncoder):
 
     @property
     def bundled_as(self) -> str:
-        """Return what `encoder.model` calls it, `english` or `multilingual`; empty where it does not come along."""
+        """Return what `encoder.model` calls it, `english` or `multilingual`; empty where it is not bundled."""
         return {folder: name for name, folder in BUNDLED_MODELS.items()}.get(self._folder, "")
 
     @property

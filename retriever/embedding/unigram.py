@@ -24,7 +24,7 @@ REPLACED = str.maketrans(
 
 
 class UnigramTokens(Tokens):
-    """Tokens by a file with a line for each beginning of pieces; what is spelled as a special piece is none.
+    """Tokens by a file with a line for each beginning of pieces; text that is spelled like a special piece is no token.
 
     Beginnings are two letters, or three with the blank before a word; shorter pieces have lines of their own. Behind it
     and a tab are the pieces: the number of each, and its score, the logarithm of its share of all that is written.

@@ -9,9 +9,9 @@ from pageindex.node import Node, NodeKind, Span, Unit, pick_pieces
 from pageindex.text import cut_text
 from retriever.types import Chunk
 
-TARGET_TOKENS = 100  # units are put together up to so many, the breadcrumb aside
+TARGET_TOKENS = 100  # most tokens of units that are put together, without the breadcrumb
 MAX_TOKENS = 256  # the breadcrumb included; what has more by itself is cut
-SLACK = 64  # one token in so many is left free: of some tokenizers the parts do not quite add up
+SLACK = 64  # one token in this number is left free: some tokenizers count the whole as more than its parts
 # As `Encoder.count_tokens`: the lengths of texts in tokens, special ones included.
 CountTokens = Callable[[Sequence[str]], list[int]]
 # What begins a text that no page shows, in any dialect.

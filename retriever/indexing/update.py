@@ -94,7 +94,7 @@ def update_index(
         has_changed = is_anew or any(change.differing or change.removed for change in changes)
         # A question does not make all vectors anew.
         if (has_changed or not was_whole) and not is_anew and is_other_model(connection, encoder):
-            raise EncoderError("another embedding model is behind that name by now; index the documents again")
+            raise EncoderError("that name now belongs to another embedding model; index the documents again")
         with transaction(connection):
             note_folders(connection, changes)
             if has_changed:

@@ -145,12 +145,12 @@ LONGEST_NAME = 100  # characters: what is longer is a sentence, and no name
 
 
 def spell_name(text: str) -> str:
-    """Return the name that a text is; empty where it is none: stop words alone, or a whole sentence."""
+    """Return the name that a text is; empty where it is not a name: stop words alone, or a whole sentence."""
     return "".join(stems(text)) if len(text) <= LONGEST_NAME else ""
 
 
 def spell_code(word: str) -> str:
-    """Return the name that a word is letter by letter, as programs have them; empty where it is none.
+    """Return the name that a word is letter by letter, as programs have them; empty where it is not a name.
 
     It has brackets, which no other name has: prose may be called `get current user`, and `emitter.on` is no `emitter`.
 

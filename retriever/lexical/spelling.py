@@ -194,7 +194,7 @@ def correct(
         if was_quoted or not word.isalpha() or len(word) > LONGEST or any(map(str.isupper, word[1:])):
             continue
         meant = _find_meant(word.lower(), spellings, documents, question)
-        # Of a name a typo makes no word that is none: who asks for Latour means no labour.
+        # A typo does not turn a name into an ordinary word: a question about Latour is not about labour.
         is_name = place > 0 and word[0].isupper()
         if meant and not (is_name and spellings.writes_small(meant)):
             parts[place] = parts[place].replace(word, meant)
@@ -204,13 +204,13 @@ def correct(
 
 
 def _find_meant(lower: str, spellings: Spellings, documents: Sequence[str], question: str) -> str:
-    """Return the word of the documents that a word in lower case is a typo of; empty where it is none."""
+    """Return the word of the documents that a word in lower case is a typo of; empty where it is not a typo."""
     word = remove_accents(lower)
     if len(word) < SHORTEST or is_english_word(word) or spellings.holds(lower):
         return ""
     # Of the question, all where nothing says which, and of the documents.
     languages = {*detect_question(question, LISTED), *documents}.intersection(LISTED)
-    # A word with accents is none of documents in English.
+    # Documents in English have no words with accents.
     if is_common(word, languages) or not (lower.isascii() or documents):
         return ""
     meant = spellings.nearest(word)

@@ -30,7 +30,7 @@ from retriever.store.reading import StoredState
 
 
 def open_place(text: str) -> "DatabaseStore":
-    """Return the store at an address, which need not hold an index yet; UsageError where it is none."""
+    """Return the store at an address, which need not hold an index yet; UsageError where the text is no address."""
     return DatabaseStore(read_url(text))
 
 

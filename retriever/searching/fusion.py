@@ -130,7 +130,7 @@ def join_copies(fused: Sequence[Candidate], hashes: Mapping[str, bytes]) -> tupl
 
 
 def choose_copy(group: Sequence[Candidate]) -> Candidate:
-    """Return the one of several copies that is shown, in the place of the first."""
+    """Return the one of several copies that is shown, at the rank of the first."""
     first, best = group[0], min(group, key=rank_copy)
     # What matched is where its own text has it.
     matched = {item.source: item.matched for item in best.evidence}

@@ -191,7 +191,7 @@ def score_sections(
 def find_properties(file: Node, matched: Sequence[tuple[str, str]]) -> list[Unit]:
     """Return the units of a file's front matter that a hit's matched fields name.
 
-    Those that are searched as text are none, nor is a sentence (`description: ...`), which says what the file is about.
+    Those that are searched as text are left out, and sentences that say what the file is about (`description: ...`).
     """
     named = {key for key, value in matched if key not in SEARCHED_FIELDS and len(value.split()) <= MAX_TERM_WORDS}
     return [unit for unit in file.units if unit.kind is UnitKind.FIELD and unit.term.lower() in named]

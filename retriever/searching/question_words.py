@@ -158,7 +158,7 @@ def choose_telling(typed_words: Iterable[TypedWord]) -> tuple[Word, ...]:
 def read_form(typed_words: Sequence[TypedWord]) -> QuestionForm:
     """Return whether it asks something, is a list of words, is hardly more than function words, or has no words.
 
-    In a script without spaces it is none of these: its words are pairs of characters, many of them of two words. Terms
+    A script without spaces has a form of its own: its words are pairs of characters, many of them of two words. Terms
     are counted, for a Latin name has as many letters as a whole question in Chinese.
     """
     if not any(map(str.isalpha, chain.from_iterable(typed for typed, _ in typed_words))):

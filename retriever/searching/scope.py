@@ -38,7 +38,7 @@ def find_part(view: View, scope: Scope) -> Part:
     """Return the part of an index that meets every field of a scope.
 
     Raises:
-        ScopeError: a folder, a tag or a field is not there, or a day is none.
+        ScopeError: there is no such folder, tag or field, or the day is not a date.
     """
     documents, met = view.documents, ""
     left = {document.key for document in documents}
@@ -217,7 +217,7 @@ def _is_of_word(sign: str) -> bool:
     return sign.isalnum() and not is_unspaced(sign)
 
 
-# Apostrophes are one sign; quotation marks are none of a phrase.
+# Apostrophes are one sign; quotation marks do not belong to a phrase.
 _SIGNS = str.maketrans({**dict.fromkeys("\u2018\u2019\u02bc", "'"), **dict.fromkeys('"\u201c\u201d\u201e\u00ab\u00bb')})
 
 

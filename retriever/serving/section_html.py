@@ -491,7 +491,7 @@ def read_picture(folder: str, path: str, access: FolderAccess) -> tuple[bytes, s
     """Return the picture at a path below an indexed folder, and its media type.
 
     Raises:
-        UsageError: there is none, or it is none that may be shown.
+        UsageError: there is no such file, or it may not be shown.
     """
     media_type = PICTURE_TYPES.get(PurePosixPath(path).suffix.lower())
     if media_type is not None and folder in access.folders:
