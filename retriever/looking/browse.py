@@ -29,7 +29,7 @@ from retriever.places.view import View
 from retriever.searching.citations import Anchor, Anchors
 from retriever.store import reading
 from retriever.store.database import Connection
-from retriever.store.reading import OutlineNode, StoredNode, read_titles
+from retriever.store.reading import OutlineNode, read_titles
 from retriever.store.text_vectors import chunk_vectors, distinct_keys, relate, vectors_of_nodes
 from retriever.store.writing import NODE_BITS
 from retriever.text import cut
@@ -48,8 +48,8 @@ def list_ids(connection: Connection, reference: str) -> Iterator[list[str]]:
     It is an id that begins with a folder's name, else a path in any of the folders, else a path as the current folder
     sees it.
     """
-    if not _is_name(reference):
-        return
+    if not reference.strip() or any(sign == "\0" or "\ud800" <= sign <= "\udfff" for sign in reference):
+        return  # nothing in an index may be called so
     folders = reading.folders(connection)
     if any(folder.prefix and reference.startswith(folder.prefix) for folder in folders):
         yield [reference]
@@ -59,8 +59,8 @@ def list_ids(connection: Connection, reference: str) -> Iterator[list[str]]:
         yield [folder.prefix + inside + sign + slugs]
 
 
-def find_place(connection: Connection, reference: str) -> tuple[int, str, tuple[int, int] | None]:
-    """Return the key of the document, the id of the file or section that a reference names, and the lines it names.
+def find_place(connection: Connection, reference: str) -> tuple[str, tuple[int, int] | None]:
+    """Return the id of the file or section that a reference names, and the lines that it names.
 
     Raises:
         UnknownReferenceError: there is no such file or section; it says which are called nearly so.
@@ -69,50 +69,53 @@ def find_place(connection: Connection, reference: str) -> tuple[int, str, tuple[
     for ids in list_ids(connection, reference):
         keys = reading.keys_of_nodes(connection, ids)
         if keys:
-            node_id = only(reference, [node_id for node_id in ids if node_id in keys])
-            return keys[node_id] >> NODE_BITS, node_id, None
-    if not _is_name(reference):
-        raise UnknownReferenceError(reference)
+            return only(reference, [node_id for node_id in ids if node_id in keys]), None
     if match := LINES.fullmatch(reference):
         with contextlib.suppress(UnknownReferenceError):  # then it is a name that ends like lines
-            key, node_id, _ = find_place(connection, match["path"])
-            return key, node_id, (int(match["first"]), int(match["last"] or match["first"]))
-    return *find_by_name(connection, reference), None
+            node_id, _ = find_place(connection, match["path"])
+            return node_id, (int(match["first"]), int(match["last"] or match["first"]))
+    return find_by_name(connection, reference), None
 
 
-def find_in_documents(connection: Connection, reference: str) -> tuple[int, str]:
-    """Do as `find_place`, without the lines: where there are some, the section that holds the first.
+def find_section(connection: Connection, reference: str) -> str:
+    """Return the id of the file or section that a reference names; of lines, the section that holds the first.
 
-    Raises:
-        UsageError: also where the file has no such line.
+    Raises as `find_place`, and UsageError where the file has no such line.
     """
-    key, node_id, lines = find_place(connection, reference)
+    node_id, lines = find_place(connection, reference)
     if lines is None:
-        return key, node_id
-    stored = list(reading.nodes_of_documents(connection, [key]))
-    check_lines(stored[0].node, find_last_line(stored), (lines[0], lines[0]))
-    return key, find_document_holder(stored, lines[0]).id
+        return node_id
+    _, nodes = read_document_of(connection, node_id)
+    check_lines(nodes[0], join_texts(nodes), (lines[0], lines[0]))
+    return find_line_holder(nodes, lines[0]).id
 
 
-def check_lines(file: Node, last_line: int, lines: tuple[int, int]) -> Span:
-    """Return the lines of a file that ends at `last_line`. Raises UsageError when it has no such lines."""
-    first, last = lines
+def read_document_of(connection: Connection, node_id: str) -> tuple[int, list[Node]]:
+    """Read the document of a node: its key, and all its nodes in document order, the file first."""
+    key = reading.keys_of_nodes(connection, [node_id])[node_id] >> NODE_BITS
+    return key, [stored.node for stored in reading.nodes_of_documents(connection, [key])]
+
+
+def join_texts(nodes: Iterable[Node]) -> str:
+    """Return the whole text of a document, from all its nodes."""
+    return "".join(node.text for node in nodes)
+
+
+def find_line_holder(nodes: Iterable[Node], line: int) -> Node:
+    """Return the section, or file, that holds a line of a document, from all its nodes."""
+    return next(node for node in nodes if node.span and node.span.last >= line)
+
+
+def check_lines(file: Node, text: str, lines: tuple[int, int] | None) -> Span:
+    """Return the lines of a file that has this text, all where none are named; UsageError where it has them not."""
+    last_line = count_lines(text)
+    first, last = lines or (1, last_line)
     if not last_line:
         raise UsageError(f"{file.path} is empty")
     if not 1 <= first <= last <= last_line:
         asked = f"{first}-{last}" if last != first else first
         raise UsageError(f"{file.path} has the lines 1-{last_line}, not {asked}")
     return Span(first, last)
-
-
-def find_last_line(stored: Iterable[StoredNode]) -> int:
-    """Return the last line of a document, from its nodes; 0 for an empty one."""
-    return max((item.node.span.last for item in stored if item.node.span), default=0)
-
-
-def find_document_holder(stored: Iterable[StoredNode], line: int) -> Node:
-    """Return the section, or file, that holds a line of a document, from its nodes in their order."""
-    return next(item.node for item in stored if item.node.span and item.node.span.last >= line)
 
 
 def find_node(connection: Connection, tree: Container[str], reference: str) -> str:
@@ -127,15 +130,7 @@ def find_node(connection: Connection, tree: Container[str], reference: str) -> s
         found = [known for node_id in ids for known in (node_id, f"{node_id.rstrip('/')}/") if known in tree]
         if found:
             return only(reference, list(dict.fromkeys(found)))
-    _, node_id = find_in_documents(connection, reference)
-    if node_id not in tree:
-        raise UnknownReferenceError(reference)
-    return node_id
-
-
-def _is_name(reference: str) -> bool:
-    """Return whether anything in an index may be called so."""
-    return bool(reference.strip()) and not any(sign == "\0" or "\ud800" <= sign <= "\udfff" for sign in reference)
+    return find_section(connection, reference)
 
 
 def only(reference: str, found: Sequence[str]) -> str:
@@ -153,87 +148,76 @@ def only(reference: str, found: Sequence[str]) -> str:
 # By the names that people know.
 
 
-class DocumentName(NamedTuple):
-    """A document and what it is called."""
+class Name(NamedTuple):
+    """A file or a section, and what it is called."""
 
-    key: int
-    node_id: str  # of its file
-    path: str  # relative to its folder
-    title: str
-    aliases: str  # as JSON
-
-
-class SectionName(NamedTuple):
-    """A section and what it is called."""
-
-    key: int  # of its document
     node_id: str
+    kind: str
     title: str
     anchor: str
     above: str  # titles, as they are stored
+    document_key: int
+    path: str  # of the file, relative to its folder
+    aliases: str  # likewise, as JSON
+
+    @property
+    def called(self) -> tuple[str, ...]:
+        """The names of a file besides its path."""
+        return self.title, *json.loads(self.aliases)
 
 
-_DOCUMENTS = (
-    "SELECT document_key, prefix || documents.path, documents.path, title, aliases FROM documents"
-    " JOIN folders USING (folder_key) ORDER BY length(documents.path), documents.path"
+_NAMES = (
+    "SELECT node_id, kind, nodes.title, anchor, breadcrumb, document_key, path, aliases"
+    " FROM nodes JOIN documents USING (document_key) ORDER BY length(path), path, node_key"
 )
-_SECTIONS = (
-    "SELECT document_key, node_id, title, anchor, breadcrumb FROM nodes WHERE kind = 'section'"
-    " ORDER BY document_key, node_key"
-)
 
 
-def find_by_name(connection: Connection, reference: str) -> tuple[int, str]:
-    """Return the document (its key) and the id of the file or section that a reference names as people do.
+def find_by_name(connection: Connection, reference: str) -> str:
+    """Return the id of the file or section that a reference names as people do.
 
     Raises:
         UnknownReferenceError: none is called so; it says which are called nearly so.
         UsageError: there are several.
     """
-    documents = [DocumentName(*row) for row in connection.execute(_DOCUMENTS)]
+    names = [Name(*row) for row in connection.execute(_NAMES)]
+    files = [name for name in names if name.kind == NodeKind.FILE]
     wikilink = WIKILINK.fullmatch(reference.strip())
     name, sign, heading = (wikilink[1] if wikilink else reference).strip().partition("#")
-    exactly = ([document for document in documents if document.node_id in ids] for ids in list_ids(connection, name))
-    named = next(filter(None, exactly), []) or match_documents(name, documents)
+    exactly = ([file for file in files if file.node_id in ids] for ids in list_ids(connection, name))
+    named = next(filter(None, exactly), []) or (match_files(name, files) if name else [])
     if named and (not heading.strip() or heading.startswith("^")):  # `^` begins a block of Obsidian's
-        return named[0].key, only(reference, [document.node_id for document in named])
-    sections = [SectionName(*row) for row in connection.execute(_SECTIONS)]
-    if named:
-        keys = {document.key for document in named}
-        sections = [section for section in sections if section.key in keys]
+        return only(reference, [file.node_id for file in named])
+    inside = {file.document_key for file in named or files}
+    sections = [section for section in names if section.kind == NodeKind.SECTION and section.document_key in inside]
     wanted = heading if named or (sign and not name.strip()) else name
     asked = fold(wanted.rpartition("#")[2])[:MAX_NAME_CHARS]
     longer = re.compile(rf"(?<!\w){re.escape(asked)}(?!\w)")  # `Falke` of `Projekt Falke`
     held = [section for section in sections if asked and not sign and longer.search(fold(section.title))]
     if found := match_sections(wanted, sections) or (held if len(held) == 1 else []):
-        return found[0].key, only(reference, [section.node_id for section in found])
+        return only(reference, [section.node_id for section in found])
     called = {fold(section.title): section.node_id for section in sections}
-    for document in () if named else documents:  # a file has the title of its first section, and stands for it
-        file = document.path.rpartition("/")[2]
-        names = (document.title, *json.loads(document.aliases), drop_ending(file), file, document.path)
-        called |= {fold(name): document.node_id for name in names}
-        called |= {fold(f"{folder}/"): f"{folder}/" for folder in PurePosixPath(document.node_id).parents[:-1]}
+    for file in () if named else files:  # a file has the title of its first section, and stands for it
+        last = file.path.rpartition("/")[2]
+        called |= {fold(name): file.node_id for name in (*file.called, drop_ending(last), last, file.path)}
+        called |= {fold(f"{folder}/"): f"{folder}/" for folder in PurePosixPath(file.node_id).parents[:-1]}
     near = sorted(filter(longer.search, called), key=len) if asked else []
     near += get_close_matches(asked, called, MAX_NEAR, NEAR)
     ids = dict.fromkeys(called[name] for name in near if called[name] != reference)
     raise UnknownReferenceError(reference, list(ids)[:MAX_NEAR])
 
 
-def match_documents(name: str, documents: Sequence[DocumentName]) -> list[DocumentName]:
+def match_files(name: str, files: Sequence[Name]) -> list[Name]:
     """Return those of a path or the end of one, with or without its ending; else of a title or an alias."""
-    wanted = fold(name.strip().removeprefix("./"))
+    wanted = fold(name.removeprefix("./"))
 
-    def is_path(document: DocumentName) -> bool:
-        paths = document.path, drop_ending(document.path), drop_ending(document.node_id)
+    def is_path(file: Name) -> bool:
+        paths = file.path, drop_ending(file.path), drop_ending(file.node_id)
         return any(f"/{fold(path)}".endswith(f"/{wanted}") for path in paths)
 
-    def is_title(document: DocumentName) -> bool:
-        return wanted in map(fold, (document.title, *json.loads(document.aliases)))
-
-    return (list(filter(is_path, documents)) or list(filter(is_title, documents))) if wanted else []
+    return list(filter(is_path, files)) or [file for file in files if wanted in map(fold, file.called)]
 
 
-def match_sections(heading: str, sections: Sequence[SectionName]) -> list[SectionName]:
+def match_sections(heading: str, sections: Sequence[Name]) -> list[Name]:
     """Return the sections of a heading as Obsidian writes it, `Heading` or `Heading#Deeper`, or of what it names.
 
     By title, else by anchor, else by the name of a function (`fs.access` of `fs.access(path, mode)`), else as Obsidian
@@ -241,7 +225,7 @@ def match_sections(heading: str, sections: Sequence[SectionName]) -> list[Sectio
     """
     above, _, deepest = heading.strip(" #").rpartition("#")
     wanted, bare, plain = fold(deepest), fold(drop_arguments(deepest)), fold_heading(deepest)
-    ways: tuple[Callable[[SectionName], bool], ...] = (
+    ways: tuple[Callable[[Name], bool], ...] = (
         lambda section: fold(section.title) == wanted,
         lambda section: section.anchor == deepest,
         lambda section: bare in map(fold, list_names(section.title)),
@@ -312,35 +296,33 @@ def read_excerpt(connection: Connection, reference: str, access: FolderAccess) -
     Besides a node id, with all that is below it, it may be a path, `path:first-last` or `path:line`; a path is
     absolute, or relative to an indexed folder or to the current one. The first lines of this module say what else.
     """
-    key, node_id, lines = find_place(connection, reference)
-    stored = list(reading.nodes_of_documents(connection, [key]))  # in document order, the file first
-    node, anchors = stored[0].node, Anchors(connection, [key], access)
+    node_id, lines = find_place(connection, reference)
+    key, nodes = read_document_of(connection, node_id)
+    file, anchors = nodes[0], Anchors(connection, [key], access)
+    has_lines = lines is not None or node_id == file.id
     state, now = anchors.look_at(key)
-    if state == "stale" and (lines or node_id == node.id):
-        # Lines of a file that has changed: a citation of today names them as they are now.
-        last_line = count_lines(now)
-        span, state = check_lines(node, last_line, lines or (1, last_line)), "exact"
-        text = _cut(now, span)
+    # Lines of a file that has changed: a citation of today names them as they are now.
+    is_new = state == "stale" and has_lines
+    whole = now if is_new else join_texts(nodes)
+    if has_lines:
+        span = check_lines(file, whole, lines)
     else:
-        if lines:
-            span = check_lines(node, find_last_line(stored), lines)
-        else:
-            spans = [item.node.span for item in stored if item.node.span and is_within(item.node.id, node_id)]
-            if not spans:
-                raise UsageError(f"{node.path} is empty")
-            span = Span(spans[0].first, spans[-1].last)
-        text = _cut("".join(item.node.text for item in stored if item.node.span), span)
-        anchor, node = anchors.anchor(key, span, text), find_document_holder(stored, span.first)
-        span, state = anchor.span, anchor.state
+        spans = [node.span for node in nodes if node.span and is_within(node.id, node_id)]
+        span = Span(spans[0].first, spans[-1].last)
+    text = "\n".join([*whole.split("\n")[span.first - 1 : span.last], ""])
+    if is_new:
+        node, anchor = file, Anchor(span, "exact")
+    else:
+        node, anchor = find_line_holder(nodes, span.first), anchors.anchor(key, span, text)
     return Excerpt(
         node_id=node.id,
         folder=anchors.documents[key].folder,
         file=node.path,
-        span=span,
+        span=anchor.span,
         text=text,
         title=node.title,
         breadcrumb=node.breadcrumb,
-        citation_state=state,
+        citation_state=anchor.state,
         cited_as=anchors.documents[key].name,
     )
 
@@ -348,10 +330,6 @@ def read_excerpt(connection: Connection, reference: str, access: FolderAccess) -
 def is_within(node_id: str, other: str) -> bool:
     """Return whether a file or section is another one of its document, or below that."""
     return f"{node_id}/".startswith((f"{other}/", f"{other}#"))
-
-
-def _cut(text: str, span: Span) -> str:
-    return "\n".join([*text.split("\n")[span.first - 1 : span.last], ""])
 
 
 # What a section stands beside: its parent, its children, its siblings, and the links from it and to it.
@@ -373,11 +351,12 @@ class Relations:
 def find_relations(view: View, reference: str, access: FolderAccess, most: int) -> Relations:
     """Return the neighbours, at most `most` of a kind, of the file or section that a node id or a path names.
 
-    Raises as `find_in_documents`.
+    Raises as `find_section`.
     """
-    key, node_id = find_in_documents(view.connection, reference)
+    node_id = find_section(view.connection, reference)
     tree = view.tree
     tree.load_nodes([node_id])
+    key = tree.document_key(node_id)
     above = tree.parent(node_id)
     is_file = tree.node(node_id).kind is NodeKind.FILE
     # The links of a file stand in its sections.
@@ -394,7 +373,7 @@ def find_relations(view: View, reference: str, access: FolderAccess, most: int) 
     }
     found = {kind: list(dict.fromkeys(node.id for node in nodes)) for kind, nodes in kinds.items()}
     with contextlib.suppress(RetrieverError):  # it has no text, or the index no vectors: the rest can be said
-        found["similar"] = list(score_similar(view, key, node_id, MOST_RELATED))
+        found["similar"] = list(score_similar(view, node_id, MOST_RELATED))
     cited = cite_nodes(view, [node_id, *(own for ids in found.values() for own in ids[:most])], access)
     beside = {kind: (len(ids), [cited[own] for own in ids[:most]]) for kind, ids in found.items()}
     return Relations(cited[node_id], beside)
@@ -453,8 +432,8 @@ def find_similar(
         UsageError: there is no such section or file, it has no text, or the index has no vectors.
         SnapshotError: the vectors are not those of the index.
     """
-    key, node_id = find_in_documents(view.connection, reference)
-    scores = score_similar(view, key, node_id, count, unlinked=unlinked)
+    node_id = find_section(view.connection, reference)
+    scores = score_similar(view, node_id, count, unlinked=unlinked)
     cited = cite_nodes(view, [node_id, *scores], access)
     sections = [
         replace(cited[near], rank=rank, similarity=similarity)
@@ -464,56 +443,42 @@ def find_similar(
     return SimilarSections(node_id=node_id, file=asked.file, title=asked.title, sections=tuple(sections))
 
 
-def score_similar(
-    view: View,
-    key: int,
-    node_id: str,
-    count: int,
-    *,
-    unlinked: bool = False,
-) -> dict[str, float]:
-    """Return the nearest sections to one of a document, or to its file, and how near each is, the nearest first."""
-    tree = view.tree
-    tree.load([key])
-    if not view.state.fingerprint:
+def score_similar(view: View, node_id: str, count: int, *, unlinked: bool = False) -> dict[str, float]:
+    """Return the sections of other files nearest to a section or file, and how near each is, the nearest first."""
+    connection, fingerprint, tree = view.connection, view.state.fingerprint, view.tree
+    if not fingerprint:
         raise UsageError("the index has no vectors, by which to say what is similar", hint=suggest("index FOLDER"))
-    of_file = {node.id for node in reading.outlines(view.connection, [key])}
-    own = {part for part in of_file if is_within(part, node_id)}
-    _, owners, matrix = vectors_of_nodes(view.connection, view.state.fingerprint, own)
+    tree.load_nodes([node_id])
+    of_file = {node.id: node.title for node in reading.outlines(connection, [tree.document_key(node_id)])}
+    _, owners, matrix = vectors_of_nodes(connection, fingerprint, of_file)
     keep_shared(view, matrix)
-    if not len(matrix):
+    own = [(part, row) for part, row in zip(owners, matrix, strict=True) if is_within(part, node_id)]
+    if not own:
         yet = " yet; ask again when more is" if view.state.embedded_share < 1 else ""
         raise UsageError(f"{node_id!r} has no text that was embedded{yet}")
     floor, templates = measure_unrelated(view)
-    parts = tree.read(owners)
-    telling = [row for part, row in zip(owners, matrix, strict=True) if parts[part].title not in templates]
-    scores = score_near(view, np.mean(telling, axis=0, keepdims=True), of_file, count) if telling else {}
-    tree.load_nodes(scores)
-    nodes = tree.read(scores)
+    telling = [row for part, row in own if of_file[part] not in templates]
+    if not telling:
+        return {}
+    mean = np.mean(telling, axis=0, keepdims=True)
+    # The nearest chunks may be those of the file itself, but these are not more than it has.
+    nearest = view.find_nearest(mean, max(FIRST_CHUNKS, 3 * count) + len(owners), "exact")
+    candidates = {chunk.node_id for chunk in nearest} - of_file.keys()
+    tree.load_nodes(candidates)
     linked = {node.document_key for part in of_file if unlinked for node in (*tree.links(part), *tree.backlinks(part))}
-    near = sorted(
-        near
-        for near, score in scores.items()
-        if score > floor
-        and nodes[near].has_text
-        and nodes[near].title not in templates
-        and tree.document_key(near) not in linked - {key}
-    )
-    return {best: scores[best] for best in sorted(near, key=scores.__getitem__, reverse=True)[:count]}
-
-
-def score_near(view: View, mean: FloatMatrix, left_out: set[str], count: int) -> dict[str, float]:
-    """Return how near the mean of each near section is to this one, at most 1."""
-    # The nearest chunks may be those that are left out, but these are not more than they have.
-    more = len(vectors_of_nodes(view.connection, view.state.fingerprint, left_out)[1])
-    nearest = view.find_nearest(mean, max(FIRST_CHUNKS, 3 * count) + more, "exact")
-    candidates = {chunk.node_id for chunk in nearest} - left_out
-    _, owners, matrix = vectors_of_nodes(view.connection, view.state.fingerprint, candidates)
+    shown = [
+        node.id
+        for node in tree.read(candidates).values()
+        if node.has_text and node.title not in templates and tree.document_key(node.id) not in linked
+    ]
+    _, owners, matrix = vectors_of_nodes(connection, fingerprint, shown)
     common = keep_shared(view, matrix)
-    names, near, own = np.array(owners), sorted(candidates.intersection(owners)), mean[0].astype(np.float64)
-    means = np.array([matrix[names == name].mean(axis=0, dtype=np.float64) for name in near]).reshape(-1, len(own))
-    cosines = relate(means @ own, float(own @ own), (means**2).sum(axis=1), common)
-    return dict(zip(near, np.minimum(cosines, 1.0).round(6).tolist(), strict=True))
+    names, vector, near = np.array(owners), mean[0].astype(np.float64), sorted(set(owners))
+    means = np.array([matrix[names == name].mean(axis=0, dtype=np.float64) for name in near]).reshape(-1, len(vector))
+    cosines = relate(means @ vector, float(vector @ vector), (means**2).sum(axis=1), common)
+    scores = dict(zip(near, np.minimum(cosines, 1.0).round(6).tolist(), strict=True))
+    best = sorted(near, key=scores.__getitem__, reverse=True)
+    return {name: scores[name] for name in best[:count] if scores[name] > floor}
 
 
 def keep_shared(view: View, rows: "FloatMatrix | npt.NDArray[np.float64]") -> float:
