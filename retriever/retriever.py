@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from pageindex.node import Node
-from retriever.answering.context import AnswerInContext, Piece, build_context, gather_sections, load_token_counter
+from retriever.answering.context import AnswerInContext, Piece, build_context, gather_sections
 from retriever.errors import ClosedError, IndexLockedError, NoIndexError, suggest
 from retriever.indexing.request import FolderAccess, IndexRequest
 from retriever.looking.browse import Excerpt, find_similar, load_tree_at, read_excerpt, read_nodes
@@ -21,6 +21,7 @@ from retriever.searching.hits import ANSWERED_FROM
 from retriever.searching.queries import ExpandedQuery, correct_question, read_question
 from retriever.settings import RerankSettings
 from retriever.store.files import Closing
+from retriever.text import BYTES_PER_TOKEN
 from retriever.trace import Recorder
 from retriever.types import Answer, IndexState, ShortAnswer, SimilarSections, StageName
 
@@ -110,8 +111,7 @@ class Retriever(Closing):
             with self.view() as view:
                 if view.state.snapshot == answer.index.snapshot:  # else the index has changed since the search
                     sections = gather_sections(view, answer, self.access)
-                    context = build_context(sections, answer.verdict, most, load_token_counter())
-                    return AnswerInContext(answer, context)
+                    return AnswerInContext(answer, build_context(sections, answer.verdict, most))
         raise IndexLockedError("the index changed again and again while it was read; ask when indexing has finished")
 
     def answer(
@@ -145,7 +145,7 @@ class Retriever(Closing):
         if plan is None:
             answer = self.search(question, max(shown, ANSWERED_FROM))
         else:
-            most = min(self.profile.context_tokens, plan.context_tokens)
+            most = min(self.profile.context_tokens, plan.readable // BYTES_PER_TOKEN)
             found = self.context(question, most, least=ANSWERED_FROM)
             answer, pieces = found.answer, found.context.pieces
         with self.view() as view:

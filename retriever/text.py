@@ -1,13 +1,17 @@
-"""Texts cut to a line or a length, and the known name that was meant by another. Pure."""
+"""Texts cut to a line or a length, how long they are for a model, and the known name that was meant. Pure."""
 
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
+from math import ceil
 from pathlib import Path
 from typing import Any
 
 SNIPPET_CHARS = 300
 MAX_NAMED = 8  # of what there is, in a message
 MAX_NAME_CHARS = 60
+# Of UTF-8. Every model counts in its own way, and most need fewer tokens: English has four to five characters to a
+# token, Chinese about one.
+BYTES_PER_TOKEN = 3
 
 
 def as_tuple(items: Iterable[Any]) -> tuple[Any, ...]:
@@ -24,6 +28,11 @@ def cut(text: str, max_chars: int) -> str:
     head = text[: max_chars - 1]
     end = max(head.rfind(" "), head.rfind("\n"))
     return (head[:end] if end > max_chars // 2 else head).rstrip() + "…"
+
+
+def estimate_tokens(text: str) -> int:
+    """Estimate how many tokens a language model reads in a text, rather too many."""
+    return ceil(len(text.encode()) / BYTES_PER_TOKEN)
 
 
 def cut_around(text: str, start: int, end: int, max_chars: int) -> str:

@@ -8,15 +8,12 @@ nothing of a document can be mistaken for this program's own words. Characters t
 reorder text, are replaced by marks; `Piece.text` has them.
 """
 
-import re
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from functools import cache
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from pageindex.node import Node, Span, UnitKind
 from retriever.display import CITATION_STATES, VERDICTS, code, fence, sanitize
-from retriever.embedding.encoder import bundled_tokens
 from retriever.errors import UsageError
 from retriever.indexing.request import FolderAccess
 from retriever.places.view import View
@@ -24,6 +21,7 @@ from retriever.searching.citations import Anchors
 from retriever.searching.hits import find_properties
 from retriever.searching.passage import holds, join
 from retriever.settings import LEAST_CONTEXT_TOKENS
+from retriever.text import estimate_tokens
 from retriever.types import Answer, Cited, Hit, Verdict
 
 INTRODUCTION = (
@@ -35,9 +33,6 @@ LEFT_OUT = "Found as well, but there is no room for them here: {:,}."
 
 # Of the budget, for the passages of all hits, before the best sections are quoted whole.
 PASSAGES_SHARE = 0.5
-
-# The number of tokens of a text, special ones aside; of two texts with a line end between, the sum.
-TokenCount = Callable[[str], int]
 
 
 @dataclass(frozen=True)
@@ -93,7 +88,7 @@ class Context:
     pieces: tuple[Piece, ...]  # by document, that of the best hit first; in each in its order
     left_out: tuple[Piece, ...]  # hits not quoted, best first
     markdown: str  # the whole page: what is quoted, where it stands, what was left out
-    tokens: int  # of `markdown`, by the bundled model's tokenizer; at most `max_tokens`
+    tokens: int  # of `markdown`, estimated; at most `max_tokens`
     max_tokens: int
 
 
@@ -155,15 +150,7 @@ def list_properties(hit: Hit, file: Node, anchors: Anchors, document_key: int) -
 # Which lines fit.
 
 
-def load_token_counter() -> TokenCount:
-    """Return the count of the bundled model's tokenizer."""
-    counter = bundled_tokens().count
-    special = counter([""])[0]
-    # It takes any word of more than 100 letters for one token, so such a word is counted in pieces.
-    return lambda text: counter([re.sub(r"(\w{100})(?=\w)", r"\1 ", text)])[0] - special
-
-
-def build_context(sections: Sequence[Piece], verdict: Verdict, max_tokens: int, count: TokenCount) -> Context:
+def build_context(sections: Sequence[Piece], verdict: Verdict, max_tokens: int) -> Context:
     """Build the context of these sections, best first, within `max_tokens`; UsageError when nothing fits."""
     if max_tokens < LEAST_CONTEXT_TOKENS:
         raise UsageError(f"a context needs at least {LEAST_CONTEXT_TOKENS} tokens, got {max_tokens}")
@@ -172,45 +159,28 @@ def build_context(sections: Sequence[Piece], verdict: Verdict, max_tokens: int, 
     for section in sections:
         first.setdefault((section.text.strip(), section.file if section.is_property else ""), section)
     hits = [*first.values()]
-    page = _Page(hits, verdict, max_tokens, cache(count))  # lines come again with every trial
+    taken: dict[Piece, Sequence[Span]] = {}
+
+    def take(section: Piece, spans: Sequence[Span], share: float = 1.0) -> bool:
+        """Take lines in place of those of the section, where the page then fits in a share of the budget."""
+        trial = {**taken, section: spans}
+        page = render_page(list_pieces(trial), len(hits) - len(trial), verdict)
+        fits = estimate_tokens(page) <= max_tokens * share
+        if fits:
+            taken[section] = spans
+        return fits
+
     # First the passage of each hit.
     for section in hits:
-        page.take(section, section.around(0), PASSAGES_SHARE)
+        take(section, section.around(0), PASSAGES_SHARE)
     # Then each hit whole where that fits, or else with as many units around its passage as fit.
     for section in hits:
-        if not page.take(section, [section.span]):
+        if not take(section, [section.span]):
             units = range(len(section.unit_spans))
-            bisect_left(units, True, key=lambda count: not page.take(section, section.around(count)))
-    lines, left_out = page.render(page.taken)
-    markdown = "".join(f"{line}\n" for line in lines)
-    return Context(list_pieces(page.taken), tuple(left_out), markdown, count(markdown), max_tokens)
-
-
-@dataclass
-class _Page:
-    """The lines of sections that were taken so far."""
-
-    hits: Sequence[Piece]
-    verdict: Verdict
-    max_tokens: int
-    count: TokenCount
-    taken: dict[Piece, Sequence[Span]] = field(default_factory=dict)
-
-    def take(self, section: Piece, spans: Sequence[Span], share: float = 1.0) -> bool:
-        """Take lines in place of those of the section, where they fit in a share of the budget."""
-        room = self.max_tokens * share
-        trial = {**self.taken, section: spans}
-        for line in self.render(trial)[0]:
-            room -= self.count(line)
-            if room < 0:
-                return False
-        self.taken = trial
-        return True
-
-    def render(self, taken: Mapping[Piece, Sequence[Span]]) -> tuple[Iterator[str], list[Piece]]:
-        """Return the lines of the page, and the hits that it does not quote."""
-        left_out = [section for section in self.hits if section not in taken]
-        return render_page(list_pieces(taken), len(left_out), self.verdict), left_out
+            bisect_left(units, True, key=lambda count: not take(section, section.around(count)))
+    pieces, left_out = list_pieces(taken), tuple(section for section in hits if section not in taken)
+    markdown = render_page(pieces, len(left_out), verdict)
+    return Context(pieces, left_out, markdown, estimate_tokens(markdown), max_tokens)
 
 
 # The page.
@@ -226,18 +196,18 @@ def list_pieces(taken: Mapping[Piece, Sequence[Span]]) -> tuple[Piece, ...]:
     return tuple(sorted(pieces, key=lambda piece: (best[piece.folder, piece.file], piece.span)))
 
 
-def render_page(pieces: Sequence[Piece], left_out: int, verdict: Verdict) -> Iterator[str]:
-    """Yield the lines of the page: what is quoted, then how many hits are not."""
-    yield INTRODUCTION if pieces or left_out else NOTHING_FOUND
+def render_page(pieces: Sequence[Piece], left_out: int, verdict: Verdict) -> str:
+    """Return the page: what is quoted, then how many hits are not."""
+    lines = [INTRODUCTION if pieces or left_out else NOTHING_FOUND]
     if verdict != "answered" and (pieces or left_out):
-        yield from ("", VERDICTS[verdict])
+        lines += ["", VERDICTS[verdict]]
     for piece in pieces:
         titles = code(" > ".join(piece.titles))
         cut = f", cut: the section has the lines {piece.cut_from}" if piece.cut_from else ""
         state = f", {CITATION_STATES[piece.citation_state]}" if CITATION_STATES[piece.citation_state] else ""
         text = sanitize(piece.text)
         marks = fence(text)
-        heading = f"## {code(piece.citation)} {titles}{cut}{state}"
-        yield from ("", heading, marks, *text.split("\n")[:-1], marks)
+        lines += ["", f"## {code(piece.citation)} {titles}{cut}{state}", marks, f"{text}{marks}"]
     if left_out:
-        yield from ("", LEFT_OUT.format(left_out))
+        lines += ["", LEFT_OUT.format(left_out)]
+    return "\n".join([*lines, ""])

@@ -11,21 +11,8 @@ from typing import TYPE_CHECKING
 from pydantic import BaseModel, Field
 
 from retriever.answering.sentences import check_sentence, choose_sentences, repeats
-from retriever.errors import (
-    LanguageModelError,
-    NoGeneratorError,
-    WrongAnswerError,
-)
-from retriever.served.task import (
-    BYTES_PER_TOKEN,
-    USUAL,
-    Task,
-    fence_lines,
-    json_line,
-    new_nonce,
-    size,
-)
-from retriever.settings import LEAST_CONTEXT_TOKENS
+from retriever.errors import LanguageModelError, NoGeneratorError, WrongAnswerError
+from retriever.served.task import USUAL, Task, fence_lines, json_line, new_nonce, size
 from retriever.trace import Recorder
 from retriever.types import Answer, CitedSentence, DroppedSentence, ShortAnswer, StageName
 
@@ -76,11 +63,6 @@ class AnswerPlan:
 
     sentences: int
     readable: int  # bytes of blocks
-
-    @property
-    def context_tokens(self) -> int:
-        """About as many tokens as that."""
-        return max(LEAST_CONTEXT_TOKENS, int(self.readable / BYTES_PER_TOKEN))
 
 
 def plan_answer(question: str, generator: "Generator", seconds: float) -> AnswerPlan:

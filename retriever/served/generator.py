@@ -21,7 +21,6 @@ from retriever.errors import (
 from retriever.served.server import KEEP_ALIVE_S, SERVERS, ModelInfo, ModelServer, StreamEvent
 from retriever.served.task import (
     ABILITIES,
-    BYTES_PER_TOKEN,
     PROBE_VERSION,
     SPEEDS,
     USUAL,
@@ -38,10 +37,10 @@ from retriever.served.transport import (
     OverdueError,
 )
 from retriever.settings import LlmSettings, Profile
+from retriever.text import BYTES_PER_TOKEN, estimate_tokens
 
 progress = logging.getLogger("retriever.served.progress")
 
-LEAST_BYTES_PER_TOKEN = 3  # prose has 4 and more in every script, code and German 3 to 4, long runs of digits fewer
 STAGE_SHARE = 8 / 30  # of the longest wait, that a stage should take: most people wait 8 s for an answer, not 30
 LOAD_S = 60.0  # the longest wait, besides, for a model that is not loaded yet
 PROMPT_SHARE = 0.75  # of the context window: a longer prompt would be cut in silence if it were estimated wrongly
@@ -122,7 +121,7 @@ class Generator:
         The server is asked once what the model reads: LanguageModelError.
         """
         window = self.look_up().window
-        return max(0, self._prompt_tokens(window, max_tokens) * LEAST_BYTES_PER_TOKEN - size(instructions))
+        return max(0, self._prompt_tokens(window, max_tokens) * BYTES_PER_TOKEN - size(instructions))
 
     def explain_narrow(self, what: str) -> LanguageModelError:
         """Return the error of a prompt that needs more than the model reads."""
@@ -143,12 +142,13 @@ class Generator:
         """
         window = self.look_up().window
         limits = self.server.limits(self._limit(task.seconds))
-        needed = -(-(size(task.instructions) + size(task.material)) // LEAST_BYTES_PER_TOKEN)
+        prompt = task.instructions + task.material
+        needed = estimate_tokens(prompt)
         if needed > self._prompt_tokens(window, task.max_tokens):
             raise self.explain_narrow(f"needs up to {needed:,} tokens")
         # A third of what may be written is usual. A terminal shows this line, for the wait is long.
-        read, speed = size(task.instructions + task.material), self.speed
-        about = f", about {speed.seconds(read, task.max_tokens // 3):.0f} s" if speed else ""
+        speed = self.speed
+        about = f", about {speed.seconds(size(prompt), task.max_tokens // 3):.0f} s" if speed else ""
         progress.info("asking %s%s", self.name, about)
         problem, is_schema_to_blame = "", False
         # Under a schema some models write nothing, and some loop: that is remembered.
@@ -204,12 +204,12 @@ class Generator:
         except OverdueError as error:
             if not first:
                 if self._loaded_until:  # then it reads slower than that, and half of it is nearer
-                    reads = size(task.instructions + task.material) / BYTES_PER_TOKEN / (time.monotonic() - started) / 2
+                    reads = estimate_tokens(task.instructions + task.material) / (time.monotonic() - started) / 2
                     SPEEDS.write(self.identity, Speed(reads, reads / 8))
                 raise
             late = error
         if reply.measured is None and self._loaded_until:  # else the model may have been loaded first
-            read = reply.prompt_tokens or round(size(task.instructions + task.material) / BYTES_PER_TOKEN)
+            read = reply.prompt_tokens or estimate_tokens(task.instructions + task.material)
             reply.measured = Measured(read, first, count, time.monotonic() - started - first)
         return reply, self.server.explain(late) if late else self._explain_end(reply)
 

@@ -21,6 +21,7 @@ from pydantic_core import from_json
 
 from retriever.errors import WrongAnswerError
 from retriever.store.files import find_cache_file, make_private_folder, write_file
+from retriever.text import BYTES_PER_TOKEN
 
 Written = TypeVar("Written", bound=BaseModel)
 Record = TypeVar("Record")
@@ -116,7 +117,6 @@ def find_object(text: str) -> str | None:
 
 log = logging.getLogger(__name__)
 
-BYTES_PER_TOKEN = 3.6  # of prose and some code; a window is planned with fewer, for there nothing may be too long
 FRESH_S = 3600  # that a measured speed leaves out what takes too long by it
 LEAST_READ, LEAST_WRITTEN = 100, 8  # tokens that say something about a speed
 

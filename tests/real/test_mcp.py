@@ -19,7 +19,8 @@ from tokenizers import Tokenizer
 from retriever.command_line.options import WITHOUT_LLM
 from retriever.embedding.encoder import ENGLISH_MODEL
 from retriever.serving import ServedIndex
-from retriever.serving.mcp_server import INSTRUCTIONS, DocumentServer, call_tool, estimate_tokens, list_tools
+from retriever.serving.mcp_server import INSTRUCTIONS, DocumentServer, call_tool, list_tools
+from retriever.text import estimate_tokens
 from tests.program import command
 from tests.real.scripted_server import ScriptedServer
 from tests.real.served import HOSTILE, LONG, PAGES, index_pages, indexed, mcp_request, served, tell

@@ -8,10 +8,10 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from retriever.answering.context import load_token_counter
 from retriever.api import index_folders, open_retriever
 from retriever.errors import UsageError
 from retriever.retriever import Retriever
+from retriever.text import estimate_tokens
 from retriever.types import Hit
 from tests.program import Cli
 from tests.real.served import Faces, faces_of
@@ -82,7 +82,7 @@ def test_a_library_reads_back_what_it_cites(retriever: Retriever, hits: tuple[Hi
 
 def test_a_context_and_the_sentences_of_an_answer_read_back(retriever: Retriever) -> None:
     context = retriever.context(QUESTION).context
-    assert context.tokens == load_token_counter()(context.markdown) <= context.max_tokens == 4000
+    assert context.tokens == estimate_tokens(context.markdown) <= context.max_tokens == 4000
     assert len({(piece.folder, piece.file) for piece in context.pieces}) == 9, "all files"
     for piece in context.pieces:
         assert retriever.read(piece.citation).text == piece.text

@@ -11,9 +11,10 @@ from markdown_it import MarkdownIt
 
 from pageindex.document import parse_document
 from pageindex.node import Node, Span
-from retriever.answering.context import Piece, build_context, load_token_counter
+from retriever.answering.context import Piece, build_context
 from retriever.display import code, sanitize
 from retriever.errors import UsageError
+from retriever.text import estimate_tokens
 from retriever.types import Verdict
 
 BLOCKS = (
@@ -63,17 +64,13 @@ def hits(draw: st.DrawFn) -> list[Piece]:
     return [make_hit(node, rank) for rank, node in enumerate(found, start=1)]
 
 
-def words(text: str) -> int:
-    return len(text.split())
-
-
 @settings(max_examples=80)
 @given(hits(), st.integers(100, 900), st.sampled_from(VERDICTS))
 def test_the_page_is_within_its_budget_and_quotes_exact_lines_once_in_fences(
     found: list[Piece], max_tokens: int, verdict: Verdict
 ) -> None:
-    context = build_context(found, verdict, max_tokens, words)
-    assert context.tokens == words(context.markdown) <= max_tokens
+    context = build_context(found, verdict, max_tokens)
+    assert context.tokens == estimate_tokens(context.markdown) <= max_tokens
     texts = {piece.node_id: piece for piece in found}
     quoted = []
     for piece in context.pieces:
@@ -90,7 +87,7 @@ def test_the_page_is_within_its_budget_and_quotes_exact_lines_once_in_fences(
 @settings(max_examples=40)
 @given(hits(), st.integers(100, 900))
 def test_each_text_is_quoted_or_left_out_once(found: list[Piece], max_tokens: int) -> None:
-    context = build_context(found, "answered", max_tokens, words)
+    context = build_context(found, "answered", max_tokens)
     quoted = {piece.node_id for piece in context.pieces}
     left_out = {section.node_id for section in context.left_out}
     first = {section.text.strip(): section.node_id for section in reversed(found)}
@@ -101,7 +98,7 @@ def test_each_text_is_quoted_or_left_out_once(found: list[Piece], max_tokens: in
 @settings(max_examples=40)
 @given(hits())
 def test_documents_stand_by_their_best_hit_and_pieces_in_document_order(found: list[Piece]) -> None:
-    pieces = build_context(found, "answered", 100_000, words).pieces
+    pieces = build_context(found, "answered", 100_000).pieces
     documents = [list(of_one) for _, of_one in groupby(pieces, key=attrgetter("file"))]
     assert len({of_one[0].file for of_one in documents}) == len(documents)
     best = [min(piece.rank for piece in of_one) for of_one in documents]
@@ -114,13 +111,13 @@ def test_a_section_longer_than_the_budget_is_cut_around_its_passage() -> None:
     text = "".join(f"line {number} of a very long section\n" for number in range(1, 1001))
     units = [Span(101 + 10 * place, 110 + 10 * place) for place in range(96)]
     section = replace(make_piece(text, *units, first=101), passage=units[50])
-    context = build_context([section], "answered", 400, words)
+    context = build_context([section], "answered", 1000)
     (piece,) = context.pieces
     assert piece.span.first <= 601 <= 610 <= piece.span.last
     assert piece.cut_from == Span(101, 1100)
     assert piece.text.startswith(f"line {piece.span.first - 100} of")
     assert f"`a.md:{piece.span}` `A`, cut: the section has the lines 101-1100" in context.markdown
-    assert 330 < context.tokens <= 400
+    assert 850 < context.tokens <= 1000
     assert context.left_out == ()
 
 
@@ -128,7 +125,7 @@ def test_each_hit_is_quoted_before_the_first_is_quoted_whole() -> None:
     lines = [Span(number, number) for number in range(1, 101)]
     texts = {name: f"a line of {name}\n" * 100 for name in ("oak", "elm")}
     hits = [make_piece(text, *lines, file=name, rank=rank) for rank, (name, text) in enumerate(texts.items(), start=1)]
-    assert build_context(hits, "answered", 300, words).left_out == ()
+    assert build_context(hits, "answered", 300).left_out == ()
 
 
 @pytest.mark.parametrize("edge", ["|", ""])
@@ -136,7 +133,7 @@ def test_rows_of_a_cut_table_come_with_the_names_of_its_columns(edge: str) -> No
     rows = ["plant | blooms", "--- | ---", *(f"plant {number} | in month {number}" for number in range(1, 200))]
     text = "Plants of the garden:\n\n" + "".join(f"{edge}{row}{edge}\n" for row in rows)
     section = make_piece(text, Span(100, 100), Span(101, 102), Span(103, 213), first=11)
-    pieces = build_context([section], "answered", 250, words).pieces
+    pieces = build_context([section], "answered", 250).pieces
     assert [piece.citation for piece in pieces] == ["a.md:13-14", "a.md:100-102"]
     assert pieces[0].text == f"{edge}plant | blooms{edge}\n{edge}--- | ---{edge}\n"
 
@@ -147,7 +144,7 @@ def test_a_page_without_room_is_within_the_least_budget_and_counts_what_is_left_
         make_piece(f"{number} " * 500, title="Title " * 30, file=f"{number}.md", rank=number)
         for number in range(1, 101)
     ]
-    context = build_context(crowd, verdict, 100, load_token_counter())
+    context = build_context(crowd, verdict, 100)
     assert context.tokens <= 100
     assert context.left_out == tuple(crowd)
     assert context.markdown.endswith("no room for them here: 100.\n")
@@ -155,7 +152,7 @@ def test_a_page_without_room_is_within_the_least_budget_and_counts_what_is_left_
 
 def test_a_smaller_budget_is_refused() -> None:
     with pytest.raises(UsageError, match="at least 100 tokens, got 99"):
-        build_context([], "none", 99, words)
+        build_context([], "none", 99)
 
 
 @pytest.mark.parametrize("text", ["a", "`", "a `b` c", "``", "a\nb", "# x\x1b[0m", ""])
