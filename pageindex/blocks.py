@@ -6,12 +6,12 @@ sections, summaries, units, chunks, names, links.
 """
 
 import re
-from array import array
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from html import unescape
-from itertools import accumulate, chain
+from io import StringIO
+from itertools import chain
 from typing import Literal
 
 import nh3
@@ -140,7 +140,7 @@ class Markdown:
     front_matter: FrontMatter
     """Empty without one."""
     lines: Sequence[str]
-    """Of the file; an empty last one is not counted."""
+    """Of the file, with their ends."""
     blocks: Sequence[Block]
     """The outermost ones, in the order of lines."""
 
@@ -148,20 +148,9 @@ class Markdown:
 def read_markdown(text: str, dialect: Dialect = COMMONMARK) -> Markdown:
     """Read a text (LF line ends, no NUL) with its front matter; never raise."""
     front_matter = read_front_matter(text)
-    lines = text.split("\n")
-    if lines[-1] == "":
-        lines.pop()
+    lines = [*StringIO(text)]
     above = front_matter.lines
-    body = "".join(text.split("\n", above)[above:])
-    return Markdown(front_matter, lines, read_blocks(body, above + 1, dialect))
-
-
-def line_starts(text: str) -> Sequence[int]:
-    """Return where each line starts, in characters, and at last where the text ends."""
-    lengths = (len(line) + 1 for line in text.split("\n"))
-    starts = array("q", accumulate(lengths, initial=0))  # a list has 40 bytes for each
-    starts[-1] = len(text)
-    return starts
+    return Markdown(front_matter, lines, read_blocks("".join(lines[above:]), above + 1, dialect))
 
 
 # Blocks.

@@ -1,29 +1,23 @@
 """One document as nodes: its file node, its sections in the order of lines, and its links."""
 
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import PurePosixPath
 
-from pageindex.blocks import Block, BlockKind, Markdown, line_starts, read_markdown
+from pageindex.blocks import BlockKind, Markdown, read_markdown
 from pageindex.dialects import COMMONMARK, get_dialect
 from pageindex.front_matter import FrontMatter
 from pageindex.links import Link, find_links
-from pageindex.node import Node, NodeKind, Span
-from pageindex.outline import (
-    MAX_SECTION_CHARS,
-    Heading,
-    Section,
-    cut_blocks,
-    divide,
-    find_headings,
-    outline,
-)
+from pageindex.node import Node, NodeKind, Span, Unit
+from pageindex.outline import Heading, cut_blocks, divide, find_headings, github_slug, name_anchors
 from pageindex.summary import summarize
-from pageindex.text import count_lines, fold_words
+from pageindex.text import fold_words
 from pageindex.units import read_properties, read_units
 
+MAX_SLUG_CHARS = 100  # of one heading in an id; anchors are not cut
 MAX_VALUE_CHARS = 300  # of a property; what is longer is a text, and nobody asks for it by its whole wording
 
 
@@ -76,43 +70,68 @@ def parse_document(path: str, text: str, id_prefix: str = "", dialect: str = COM
         dialect: the name of that of its folder.
     """
     markdown = read_markdown(text, get_dialect(dialect, path))
-    starts, headings = line_starts(text), find_headings(markdown.blocks)
-    sections = _cut_sections(markdown, headings, starts)
-    firsts = [1, *(section.span.first for section in sections), len(markdown.lines) + 1]
-    owns = [text[starts[first - 1] : starts[end - 1]] for first, end in pairwise([*firsts[:-1], len(starts)])]
-    cut = cut_blocks(markdown.blocks, firsts)
-    file_node = _make_file_node(id_prefix + path, path, owns[0], markdown, cut[0])
-    placed = [Placed(file_node, None)]
-    for section, own_text, blocks in zip(sections, owns[1:], cut[1:], strict=True):
-        parent = file_node if section.parent is None else placed[section.parent + 1].node
-        # A parent that the title only repeats, such as the file of a top heading, is not named twice.
-        is_repeated = parent.title == section.heading.title
-        below = [block for block in blocks if block.kind is not BlockKind.HEADING]
-        units = tuple(read_units(below))
-        node = Node(
-            id=f"{parent.id}{'#' if parent is file_node else '/'}{section.slug}",
-            kind=NodeKind.SECTION,
-            path=path,
-            title=section.heading.title,
-            level=section.heading.level,
-            breadcrumb=parent.breadcrumb if is_repeated else (*parent.breadcrumb, parent.title),
-            span=section.span,
-            text=own_text,
-            anchor=section.anchor,
-            summary=summarize(units),
-            blocks=tuple(blocks),
-            units=units,
-        )
-        placed.append(Placed(node, parent.id))
-
+    placed = tuple(_place_nodes(id_prefix + path, path, markdown))
     found, own_tags = find_links(text for block in markdown.blocks for inner in block.walk() for text in inner.texts)
-    links = tuple((placed[bisect_right(firsts, link.line, 1, len(sections) + 1) - 1].node.id, link) for link in found)
+    own = [item.node for item in placed if item.node.span]
+    links = tuple((own[bisect_right(own, link.line, key=_first_line) - 1].id, link) for link in found)
     matter = markdown.front_matter
     warnings = (matter.warning,) if matter.warning else ()
     tags: dict[str, str] = {}
     for tag in (*matter.tags, *own_tags):
         tags.setdefault(tag.casefold(), tag)
-    return Document(path, file_node.title, matter, tuple(placed), links, warnings, tuple(tags.values()))
+    return Document(path, placed[0].node.title, matter, placed, links, warnings, tuple(tags.values()))
+
+
+def _first_line(node: Node) -> int:
+    return node.span.first if node.span else 0
+
+
+def _place_nodes(file_id: str, path: str, markdown: Markdown) -> Iterator[Placed]:
+    """Yield the file's node, then its sections in the order of lines."""
+    matter, lines = markdown.front_matter, markdown.lines
+    own_headings = find_headings(markdown.blocks)
+    title, file_breadcrumb = name_document(path, matter.title, own_headings)
+    headings = sorted((*own_headings, *_find_parts(markdown, own_headings)), key=lambda heading: heading.line)
+    firsts = [1, *(heading.line for heading in headings), len(lines) + 1]
+    cut = cut_blocks(markdown.blocks, firsts)
+    anchors = name_anchors(headings)
+    above: list[Node] = []  # the nodes around the next one, the file's first
+    seen: Counter[str] = Counter()
+    for heading, (first, end), blocks in zip([Heading(0, title, "", 1), *headings], pairwise(firsts), cut, strict=True):
+        while above and above[-1].level >= heading.level:
+            above.pop()
+        parent = above[-1] if above else None
+        node_id, breadcrumb = file_id, file_breadcrumb
+        properties: Iterable[Unit] = ()
+        if parent is None:
+            properties = read_properties(matter, lines[: matter.lines])
+        else:
+            slug = github_slug(heading.title)[:MAX_SLUG_CHARS] or "section"
+            node_id = f"{parent.id}{'/' if parent.level else '#'}{slug}"
+            seen[node_id] += 1
+            if seen[node_id] > 1:  # `~` is in no slug otherwise
+                node_id += f"~{seen[node_id]}"
+            # A parent that the title only repeats, such as the file of a top heading, is not named twice.
+            is_repeated = parent.title == heading.title
+            breadcrumb = parent.breadcrumb if is_repeated else (*parent.breadcrumb, parent.title)
+        units = tuple(read_units([block for block in blocks if block.kind is not BlockKind.HEADING]))
+        node = Node(
+            id=node_id,
+            kind=NodeKind.SECTION if parent else NodeKind.FILE,
+            path=path,
+            title=heading.title,
+            level=heading.level,
+            breadcrumb=breadcrumb,
+            span=Span(first, end - 1) if end > first else None,
+            text="".join(lines[first - 1 : end - 1]),
+            front_matter_lines=0 if parent or matter.warning else matter.lines,
+            anchor=anchors[first] if parent else "",
+            summary=summarize(units),
+            blocks=tuple(blocks),
+            units=(*properties, *units),
+        )
+        above.append(node)
+        yield Placed(node, parent.id if parent else None)
 
 
 def find_holders(nodes: Sequence[Placed]) -> dict[str, str]:
@@ -137,36 +156,11 @@ def find_holders(nodes: Sequence[Placed]) -> dict[str, str]:
     return holders
 
 
-def _make_file_node(node_id: str, path: str, text: str, markdown: Markdown, blocks: Sequence[Block]) -> Node:
-    matter = markdown.front_matter
-    metadata_lines = 0 if matter.warning else matter.lines
-    title, above = name_document(path, matter.title, find_headings(markdown.blocks))
-    properties = read_properties(matter, markdown.lines) if metadata_lines else ()
-    units = tuple(read_units(blocks))
-    return Node(
-        id=node_id,
-        kind=NodeKind.FILE,
-        path=path,
-        title=title,
-        level=0,
-        breadcrumb=above,
-        span=Span(1, count_lines(text)) if text else None,
-        text=text,
-        front_matter_lines=metadata_lines,
-        summary=summarize(units),
-        blocks=tuple(blocks),
-        units=(*properties, *units),
-    )
-
-
-def _cut_sections(markdown: Markdown, headings: Sequence[Heading], starts: Sequence[int]) -> tuple[Section, ...]:
-    """Return the sections of a document whose lines start there; long ones are divided."""
+def _find_parts(markdown: Markdown, headings: Sequence[Heading]) -> Iterator[Heading]:
+    """Yield where long texts below one heading are divided."""
     firsts = [markdown.front_matter.lines + 1, *(heading.line for heading in headings), len(markdown.lines) + 1]
-    parts: list[Heading] = []
     for (first, end), blocks in zip(pairwise(firsts), cut_blocks(markdown.blocks, firsts), strict=True):
-        if starts[end - 1] - starts[min(first, end) - 1] > MAX_SECTION_CHARS:
-            parts += divide(blocks, [starts[line - 1] for line in range(first, end + 1)], first)
-    return outline(sorted((*headings, *parts), key=lambda heading: heading.line), len(markdown.lines))
+        yield from divide(blocks, markdown.lines[first - 1 : end - 1], first)
 
 
 # What a document is called: its title, and its file where the title could stand above any other.
@@ -187,7 +181,7 @@ def name_document(path: str, title: str, headings: Sequence[Heading]) -> tuple[s
 
     >>> name_document("people/Ada Quill.md", "Contact", ()), name_document("falcon/README.md", "", ())
     (('Contact', ('Ada Quill',)), ('falcon', ()))
-    >>> name_document("Patterns.md", "", [Heading(1, "Builder", None, 1), Heading(1, "Factory", None, 9)])
+    >>> name_document("Patterns.md", "", [Heading(1, "Builder", "", 1), Heading(1, "Factory", "", 9)])
     ('Patterns', ())
     >>> name_document("Größe.md", "Subject", ()), name_document("size.md", "大きさ", ())
     (('Subject', ('Größe',)), ('大きさ', ()))

@@ -6,76 +6,38 @@ of its places is shown.
 """
 
 import unicodedata
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice, pairwise
+from itertools import accumulate, islice, pairwise
 
 from pageindex.blocks import Block, BlockKind, Inline
-from pageindex.node import PART_LEVEL, Span
+from pageindex.node import PART_LEVEL
 from pageindex.summary import summarize
 from pageindex.units import read_units
-
-MAX_SLUG_CHARS = 100  # of one heading in an id; anchors are not cut
 
 
 @dataclass(frozen=True, slots=True)
 class Heading:
     """A heading of the document itself, or the beginning of a part."""
 
-    level: int  # 1 to 6; PART_LEVEL
+    level: int  # 1 to 6; PART_LEVEL; 0 for the file
     title: str  # plain text on one line, without `{#id}` and closing `#`; may be empty
-    anchor_id: str | None  # the id that it is given, None without one
+    anchor_id: str  # the id that it is given; empty without one
     line: int  # its first line, 1-based, counted in the file
 
 
-@dataclass(frozen=True, slots=True)
-class Section:
-    """A heading and the lines up to the next heading of any level."""
-
-    heading: Heading  # what it begins with
-    # The position in the outline of the nearest earlier heading of a lower level; None below the file itself.
-    parent: int | None
-    span: Span  # its own lines, child sections excluded
-    slug: str  # names it among its siblings: unique there
-    anchor: str  # names it in the file: unique there
-
-
-def outline(headings: Sequence[Heading], line_count: int) -> tuple[Section, ...]:
-    """Return the sections of a file of `line_count` lines, in the order of lines."""
-    if not headings:
-        return ()
-    sections = []
-    above: list[tuple[int, int]] = []  # (level, position) of the headings around this one, levels rising
-    seen: Counter[tuple[int | None, str]] = Counter()
-    ends = [heading.line - 1 for heading in headings[1:]] + [line_count]
-    for position, (heading, end, anchor) in enumerate(zip(headings, ends, unique_anchors(headings), strict=True)):
-        while above and above[-1][0] >= heading.level:
-            above.pop()
-        parent = above[-1][1] if above else None
-        above.append((heading.level, position))
-        slug = github_slug(heading.title)[:MAX_SLUG_CHARS] or "section"
-        seen[parent, slug] += 1
-        if seen[parent, slug] > 1:  # repeats below the same parent; `~` is in no slug otherwise
-            slug = f"{slug}~{seen[parent, slug]}"
-        sections.append(Section(heading, parent, Span(heading.line, end), slug, anchor))
-    return tuple(sections)
-
-
-def unique_anchors(headings: Iterable[Heading]) -> list[str]:
-    """Return each heading's `{#id}`, else its slug; repeats get `-1`, `-2` ..., counted as github-slugger does."""
+def name_anchors(headings: Iterable[Heading]) -> dict[int, str]:
+    """Map lines of headings to their `{#id}` or slug; repeats get `-1`, `-2` ..., counted as github-slugger does."""
     used: dict[str, int] = {}
     anchors: dict[int, str] = {}
-    # Parts last: a link means a heading.
-    for place, heading in sorted(enumerate(headings), key=lambda item: item[1].level == PART_LEVEL):
-        base = heading.anchor_id or github_slug(heading.title) or "section"
-        anchor = base
+    for heading in sorted(headings, key=lambda heading: heading.level == PART_LEVEL):  # a link means no part
+        base = anchor = heading.anchor_id or github_slug(heading.title) or "section"
         while anchor in used:
             used[base] += 1
             anchor = f"{base}-{used[base]}"
         used[anchor] = 0
-        anchors[place] = anchor
-    return [anchors[place] for place in range(len(anchors))]
+        anchors[heading.line] = anchor
+    return anchors
 
 
 def github_slug(title: str) -> str:
@@ -94,32 +56,35 @@ MOST_UNITS = 5  # that a part is called by
 def find_headings(blocks: Iterable[Block]) -> list[Heading]:
     """Return the headings among the outermost blocks of a document: not those inside a list, a quote or a note."""
     return [
-        Heading(int(block.info), block.texts[0].line, block.content or None, block.first)
+        Heading(int(block.info), block.texts[0].line, block.content, block.first)
         for block in blocks
         if block.kind is BlockKind.HEADING
     ]
 
 
-def divide(blocks: Sequence[Block], starts: Sequence[int], first: int) -> Iterator[Heading]:
-    """Yield a heading for each further part of a long own text of a section or file.
+def divide(blocks: Sequence[Block], lines: Sequence[str], first: int) -> Iterator[Heading]:
+    """Yield a heading for each further part of the own text of a section or file, if that is long.
 
     The section keeps what comes before the first of them. A part begins with a block; within a paragraph or a list
     that is longer than two parts, with a line or an item.
 
     Args:
         blocks: of the text.
-        starts: where its lines begin, in characters, and where it ends.
+        lines: of the text, with their ends.
         first: the line of the file that it begins with.
     """
+    starts = [*accumulate(map(len, lines), initial=0)]  # in characters; at last where the text ends
+    if starts[-1] <= MAX_SECTION_CHARS:
+        return
     # Rather a last part that is up to half as long again than one of a few lines.
     cuts = [first]
     for line in _find_beginnings(blocks, starts, first):
         length, left = starts[line - first] - starts[cuts[-1] - first], starts[-1] - starts[line - first]
         if length >= PART_CHARS and left >= PART_CHARS / 2:
             cuts.append(line)
-    parts = cut_blocks(blocks, [*cuts, first + len(starts) - 1])
+    parts = cut_blocks(blocks, [*cuts, first + len(lines)])
     for line, part in zip(cuts[1:], parts[1:], strict=True):
-        yield Heading(PART_LEVEL, first_words(part), None, line)
+        yield Heading(PART_LEVEL, first_words(part), "", line)
 
 
 def first_words(blocks: Sequence[Block]) -> str:

@@ -432,8 +432,8 @@ def _is_colon(text: str) -> bool:
 
 
 def read_properties(matter: FrontMatter, lines: Sequence[str]) -> Iterator[Unit]:
-    """Yield the properties of front matter, each with its lines of the file; no titles, which stand above all."""
-    last = matter.lines - 1  # that of the closing fence
+    """Yield the properties of the front matter in these lines, each with its own; no titles, which stand above all."""
+    last = len(lines) - 1  # that of the closing fence
     starts = [number for number, line in enumerate(lines[:last]) if line[:1].isalpha()]
     for start, end in pairwise([*starts, last]):
         name = lines[start].replace("=", ":").partition(":")[0].strip()
