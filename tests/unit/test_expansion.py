@@ -9,11 +9,9 @@ from pydantic import ValidationError
 from retriever.expansion import MOST_TEXTS, TextPlan, WrittenExpansion, build_expansion_task, plan_expansion, screen
 from retriever.lexical.tokens import tokenize
 from retriever.query import Dropped, Expansion, Query
-from retriever.searching.queries import average_vectors, encode, weigh_queries, weigh_words
+from retriever.searching.queries import average_vectors, weigh_queries, weigh_words
 from retriever.served.task import Speed
 from retriever.settings import Profile
-from retriever.trace import Recorder
-from tests.fake_encoder import FakeEncoder
 
 QUESTION = "how do I send an email after the response?"
 SETTINGS = Profile()
@@ -52,14 +50,6 @@ def test_no_passage_is_made_up_for_a_single_fact() -> None:
 
 
 EXPANSION = Expansion(rewordings=("b", "c"), passages=("d",))
-
-
-def test_passages_are_embedded_as_documents(monkeypatch: pytest.MonkeyPatch) -> None:
-    encoder = FakeEncoder()
-    monkeypatch.setattr(encoder, "encode_queries", lambda texts: -encoder.encode_documents(texts))
-    encoded = encode(encoder, weigh_queries("a", Expansion(passages=("a",)), SETTINGS), Recorder())
-    assert encoded is not None
-    assert encoded.vectors[1].tolist() == encoder.encode_documents(["a"])[0].tolist()
 
 
 def test_weights_are_shares_by_the_profile() -> None:
