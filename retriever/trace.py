@@ -54,7 +54,7 @@ class Recorder:
         return Trace(tuple(self.stages), tuple(self.rankings), self.signals, self.order)
 
 
-# How long a run took, as its user waited.
+# Wall-clock time of a run.
 
 
 @dataclass(frozen=True)

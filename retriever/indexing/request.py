@@ -1,4 +1,4 @@
-"""The request to index: folders and settings, whether an index was made so, and what only the user allows.
+"""Indexing requests, and which folders an index may read.
 
 An index may have come from somebody else, as a file or as a folder beside documents. The folders that it names are
 looked at only when this user has named them for it, which a file in the user's data folder remembers; another machine

@@ -43,7 +43,7 @@ class Store(ABC):
     """
 
     embeds_itself: ClassVar[bool]
-    """Whether who opens it looks at its folders and embeds what waits; elsewhere other processes do that."""
+    """Whether a process that opens it looks at its folders and embeds what waits; elsewhere others do that."""
     kept_elsewhere: ClassVar[str]
     """Where else deleted texts may be, a sentence; empty where nothing else has them."""
 
@@ -191,7 +191,7 @@ class FolderStore(Store):
         folder = locate_chroma(self.folder, state.snapshot)
         with chroma_errors(folder):  # the row may be somebody else's
             made_of, *sizes = json.loads(reading.meta(connection, "chroma") or '[""]')
-            # Who began to read before the row was written does not see it, but the folder.
+            # A reader that began before the row was written does not see it, but the folder.
             is_there = made_of == state.snapshot and folder.exists()
             return VectorIndex(folder, state.fingerprint, *sizes) if is_there else None
 

@@ -1,7 +1,7 @@
 """`postgres`: the tables of an index in PostgreSQL, who may use them, and a process that embeds its texts.
 
 Roles of the server have rights to folders, which the policies of tables.sql keep. Readers' roles log in through
-`serve` alone, which asks as them: who writes SQL of their own can measure what row-level security hides.
+`serve` alone, which asks as them: a user who writes SQL can measure what row-level security hides.
 """
 
 import time
@@ -254,7 +254,7 @@ def grant_folders(url: DatabaseUrl, role: str, folders: Sequence[str]) -> tuple[
 
     Args:
         url: the database.
-        role: one that is there. Who is a member of it may read the same.
+        role: one that is there. Its members may read the same.
         folders: paths of indexed folders, or the ends of them; none takes all rights from the role.
 
     Returns:

@@ -69,7 +69,7 @@ def leaves_out_topic(question: str) -> bool:
 
 
 def follow(asked: ExpandedQuery, conversation: Sequence[str], view: View, recorder: Recorder) -> ExpandedQuery:
-    """Return a question as it is understood by those before it; as it is where it stands alone."""
+    """Rewrite a follow-up so that it stands alone; return any other question unchanged."""
     earlier = read_conversation(conversation, asked.question)
     if not earlier or not is_follow_up(asked.question):
         return asked

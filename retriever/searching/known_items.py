@@ -1,7 +1,7 @@
 """The sections that a question names: those that are called what was asked, and those that hold it as it is written.
 
-Who types a title, a file name or a flag wants that, and not what resembles it. How sure a name is depends on how many
-sections bear it: `Installation` stands above forty of them, `Splatting` above one.
+A typed title, file name or flag asks for that section, and not for what resembles it. How sure a name is depends on
+how many sections bear it: `Installation` stands above forty of them, `Splatting` above one.
 """
 
 import re

@@ -227,7 +227,7 @@ def encode(encoder: Encoder, queries: Sequence[Query], recorder: Recorder) -> En
     """
     known = measure_known(encoder, queries[0].text)
     if known < LEAST_KNOWN:
-        text = f"the embedding model knows {known:.0%} of the question, which was searched for by its words alone"
+        text = f"the embedding model knows {known:.0%} of the question, so it was searched by keyword only"
         recorder.degrade(StageName.EMBED, text)
         return None
     vectors = np.zeros((len(queries), encoder.dimension), np.float32)

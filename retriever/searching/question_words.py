@@ -58,7 +58,7 @@ def read_phrases() -> Iterator[tuple[str, QuestionKind]]:
 
 
 PHRASES = tuple(read_phrases())
-# The words that questions begin with; who writes `list` or `name` may have no sentence in mind.
+# The words that questions begin with; a question with `list` or `name` may want no sentence.
 OPENINGS = frozenset(
     phrase.split()[1] for phrase, kind in PHRASES if phrase.startswith("^") and kind is not QuestionKind.LIST
 )

@@ -53,8 +53,7 @@ def find_part(view: View, scope: Scope) -> Part:
     for phrase in scope.phrases:
         keys = find_phrase(view, phrase, keys)
         if not len(keys):
-            words = "without the quotation marks its words are searched for"
-            return leave_nothing(met, f'no section holds "{phrase}"; {words}')
+            return leave_nothing(met, f'no section contains "{phrase}"; try it without quotation marks')
         met = f'{met} "{phrase}"'.strip()
     for word in scope.without:
         keys = np.setdiff1d(keys, find_word(view, word, keys))
