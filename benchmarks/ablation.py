@@ -137,7 +137,7 @@ def measure(
             opened = open_retriever((), index, settings=settings)
         retriever = stack.enter_context(opened)
         sections = list_sections(retriever.nodes())
-        for item in filter(lambda item: item.is_answerable, asked.questions):
+        for item in filter(lambda item: item.gold, asked.questions):
             found = measure_ranking(order(retriever, item.question), find_right(sections, item.gold))
             for name in ("nDCG@10", "hit@5"):
                 values.setdefault(f"{asked.group} {name}", []).append(found[name])

@@ -36,7 +36,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from benchmarks.lines import overlaps
 from benchmarks.quality import Benchmark
 from retriever import Retriever, open_retriever, upkeep
-from retriever.evaluation import DEPTH, Judgements, Question, find_right, list_sections, measure_ranking, read_questions
+from retriever.evaluation import DEPTH, Question, find_right, list_sections, measure_ranking, read_questions
 from retriever.served.generator import Generator
 from retriever.served.task import Abilities, ModelRecords, Speed
 from retriever.settings import DEFAULT_PROFILE, LlmSettings, Profile, merge
@@ -72,7 +72,7 @@ class Asked:
     """Questions of one set, with what is right for each, and the index of its documents."""
 
     index: str
-    questions: Mapping[str, tuple[Question, Judgements]]
+    questions: Mapping[str, tuple[Question, set[str]]]
 
     @classmethod
     def of(cls, benchmark: Benchmark, index: str) -> "Asked":
@@ -140,7 +140,7 @@ def ask(name: str, sets: Sequence[Asked], settings: Mapping[str, Any], results: 
             results.add(name, question.id, lambda: search(retriever, question.question, right))  # noqa: B023 - at once
 
 
-def search(retriever: Retriever, question: str, right: Judgements) -> Row:
+def search(retriever: Retriever, question: str, right: set[str]) -> Row:
     """Return which hits are right, and what the model did."""
     answer = retriever.search(question)
     ranking = [hit.node_id for hit in answer.hits]

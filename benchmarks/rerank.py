@@ -24,7 +24,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from benchmarks.quality import Benchmark
 from retriever import open_retriever, rerank
-from retriever.evaluation import DEPTH, Judgements, Question, find_right, list_sections, measure_ranking, read_questions
+from retriever.evaluation import DEPTH, Question, find_right, list_sections, measure_ranking, read_questions
 from retriever.query import AskRequest, Expansion
 from retriever.rerank import RerankInput, RerankOutput, rank_value
 from retriever.retriever import Retriever
@@ -39,7 +39,7 @@ EVERYDAY = (
     "camel", "opera", "pottery", "marmalade", "volcano", "wedding", "trousers", "ferry", "beard", "monastery",
 )  # fmt: skip
 
-Order = Callable[[str, Sequence[str], Judgements], Sequence[str]]
+Order = Callable[[str, Sequence[str], set[str]], Sequence[str]]
 """(question id, node ids as they come, what is right) -> the node ids, best first."""
 Expansions = Mapping[str, Expansion]
 """By question id."""
@@ -47,17 +47,17 @@ Means = dict[str, dict[str, float]]
 """Rows to the means of their measures."""
 
 
-def perfect(_: str, pool: Sequence[str], right: Judgements) -> Sequence[str]:
+def perfect(_: str, pool: Sequence[str], right: set[str]) -> Sequence[str]:
     """Put right sections first."""
     return sorted(pool, key=lambda node_id: node_id not in right)
 
 
-def last(_: str, pool: Sequence[str], right: Judgements) -> Sequence[str]:
+def last(_: str, pool: Sequence[str], right: set[str]) -> Sequence[str]:
     """Put right sections last."""
     return sorted(pool, key=lambda node_id: node_id in right)
 
 
-def shuffled(key: str, pool: Sequence[str], _: Judgements) -> Sequence[str]:
+def shuffled(key: str, pool: Sequence[str], _: set[str]) -> Sequence[str]:
     """Shuffle the sections, always in the same order."""
     return Random(key).sample(pool, len(pool))
 
@@ -88,7 +88,7 @@ class Questions:
     docs: Path
     index: str
     questions: Sequence[Question]
-    right: Mapping[str, Judgements]
+    right: Mapping[str, set[str]]
     """By question id."""
     expansions: Expansions
     """Empty where none are recorded."""

@@ -10,7 +10,7 @@ list, which begins with all that is right in the whole index.
 
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
 from math import log2, sqrt
@@ -62,11 +62,6 @@ class Question:
     gold: tuple[Gold, ...]  # empty: the documents hold no answer, and the best thing to find is nothing
     kind: Text = "all"
 
-    @property
-    def is_answerable(self) -> bool:
-        """Whether the documents hold an answer."""
-        return bool(self.gold)
-
 
 @dataclass(frozen=True)
 class QuestionSet:
@@ -115,10 +110,6 @@ def refuse(mistakes: Sequence[str], hint: str = "") -> None:
         raise UsageError("\n".join([*mistakes[:MAX_NAMED], *more]), hint=hint)
 
 
-# Node ids of the sections that answer a question; what is not in it is wrong.
-Judgements: TypeAlias = frozenset[str]
-
-
 # By file, the sections that can be found: nodes with lines of their own.
 Sections: TypeAlias = Mapping[str, Sequence[tuple[str, Span]]]
 
@@ -132,10 +123,9 @@ def list_sections(nodes: Iterable[Node]) -> Sections:
     return by_file
 
 
-def find_right(sections: Sections, gold: Iterable[Gold]) -> Judgements:
-    """Return the sections whose own lines overlap one of the gold spans."""
-    found = ((node_id, span.overlap(lines.span)) for lines in gold for node_id, span in sections.get(lines.file, ()))
-    return frozenset(node_id for node_id, lines in found if lines)
+def find_right(sections: Sections, gold: Iterable[Gold]) -> set[str]:
+    """Return the sections whose own lines overlap one of the gold spans, by their node ids."""
+    return {node_id for lines in gold for node_id, span in sections.get(lines.file, ()) if span.overlap(lines.span)}
 
 
 def check_gold(sections: Sections, questions: Iterable[Question]) -> None:
@@ -159,16 +149,17 @@ Values: TypeAlias = dict[str, float]
 CUTS = (1, 5, 10, 30)
 
 
-def measure_ranking(ranking: Sequence[str], right: Judgements) -> Values:
-    """Return all measures of a ranking, best first, each name once; at least one name is right."""
+def measure_ranking(ranking: Sequence[str], right: Collection[str]) -> Values:
+    """Return all measures of a ranking, best first, each name once; none where nothing is right."""
+    if not right:
+        return {}
     hits = [name in right for name in ranking]
     gain = sum(1 / log2(rank + 1) for rank, hit in enumerate(hits[:10], start=1) if hit)
     ideal = sum(1 / log2(rank + 1) for rank in range(1, min(10, len(right)) + 1))
-    first = next((rank for rank, hit in enumerate(hits[:10], start=1) if hit), None)
     return {
         **{f"hit@{k}": float(any(hits[:k])) for k in CUTS},
         **{f"recall@{k}": sum(hits[:k]) / len(right) for k in CUTS[1:]},
-        "MRR@10": 1 / first if first else 0.0,
+        "MRR@10": 1 / (hits.index(True) + 1) if any(hits[:10]) else 0.0,
         "nDCG@10": gain / ideal,
     }
 
@@ -278,13 +269,11 @@ def ask_all(
         for number, question in enumerate(questions, start=1):
             begun = time.perf_counter()
             answer = retriever.search(AskRequest(question.question, expansion=expansions.get(question.id)))
-            milliseconds = milliseconds_since(begun)
-            found, right = [hit.node_id for hit in answer.hits], find_right(sections, question.gold)
             outcome = Outcome(
                 question,
-                measure_ranking(found, right) if right else {},
-                abstained=answer.verdict == "none" or not answer.hits,
-                milliseconds=milliseconds,
+                milliseconds=milliseconds_since(begun),
+                values=measure_ranking([hit.node_id for hit in answer.hits], find_right(sections, question.gold)),
+                abstained=answer.verdict == "none",
                 failures=tuple(str(item) for item in answer.degraded if item.stage not in REMARK_STAGES),
             )
             outcomes.append(outcome)
@@ -336,15 +325,12 @@ class Summary:
 def summarize(system: System, outcomes: Sequence[Outcome]) -> SystemSummary:
     """Return all measures of one system; a question with a failed stage is in none of them."""
     whole = [item for item in outcomes if not item.failures]
-    answerable = [item for item in whole if item.question.is_answerable]
-    abstained = (
-        [item.abstained for item in answerable],
-        [item.abstained for item in whole if not item.question.is_answerable],
-    )
+    answerable = [item for item in whole if item.question.gold]
+    without = [item for item in whole if not item.question.gold]
     by_kind = defaultdict[str, list[Values]](list)
     for item in answerable:
         by_kind[item.question.kind].append(item.values)
-    times = [item.milliseconds for item in outcomes]
+    p50, p95 = np.percentile([item.milliseconds for item in outcomes], [50, 95]).tolist()
     return SystemSummary(
         system=system.name,
         profile=system.profile,
@@ -353,10 +339,10 @@ def summarize(system: System, outcomes: Sequence[Outcome]) -> SystemSummary:
         overall=estimate_measures([item.values for item in answerable]),
         by_kind={kind: estimate_measures(values) for kind, values in by_kind.items()},
         failures=Counter(sentence for item in outcomes for sentence in item.failures),
-        p50_ms=float(np.percentile(times, 50)),
-        p95_ms=float(np.percentile(times, 95)),
-        abstention=fmean(abstained[1]) if abstained[1] else None,
-        false_abstention=fmean(abstained[0]) if abstained[0] else None,
+        p50_ms=p50,
+        p95_ms=p95,
+        abstention=fmean(item.abstained for item in without) if without else None,
+        false_abstention=fmean(item.abstained for item in answerable) if answerable else None,
     )
 
 

@@ -22,8 +22,6 @@ from retriever.evaluation import (
 )
 from retriever.settings import DEFAULT_PROFILE, profile_names
 
-NONE = "-"
-
 
 @options.command(
     "eval questions.jsonl --docs docs",
@@ -62,9 +60,7 @@ def evaluate(
     with console.show_progress() as progress:
         # One profile after another, never side by side: their times are compared.
         systems = [
-            ask_all(
-                System(name, name, opening.settings), asked.questions, opening.docs, opening.index, progress=progress
-            )
+            ask_all(System(name, name, opening.settings), asked.questions, *opening[:2], progress=progress)
             for name in names
         ]
     summary = compare(asked, systems)
@@ -79,24 +75,26 @@ def evaluate(
 def show_summary(page: Page, summary: Summary) -> None:
     """Print every system in a row, with intervals, and below it by kind; what it costs; every pair."""
     questions, systems = summary.questions, summary.systems
-    unanswerable = sum(not item.is_answerable for item in questions.questions)
+    unanswerable = sum(not item.gold for item in questions.questions)
     without = f"{unanswerable:,} of them without an answer; " if unanswerable else ""
     title = f"{questions.name}: {pluralize(len(questions.questions), 'question')}"
     rows = [["", *HEADLINES]]
     for item in systems:
-        rows.append([item.system, *(format_interval(item.overall.get(name)) for name in HEADLINES)])
-        for kind, values in item.by_kind.items() if len(item.by_kind) > 1 else ():
-            rows.append([f"  {kind}", *(format_interval(values.get(name)) for name in HEADLINES)])
+        named = {item.system: item.overall}
+        if len(item.by_kind) > 1:
+            named |= {f"  {kind}": values for kind, values in item.by_kind.items()}
+        for name, values in named.items():
+            rows.append([name, *(format_interval(values.get(measure)) for measure in HEADLINES)])
     page.table(title, f"{without}means with 95 % intervals", rows)
     rows = [["", "p50 ms", "p95 ms", "abstains", "wrongly"]]
     for item in systems:
-        shares = (format_share(share) for share in (item.abstention, item.false_abstention))
+        shares = map(format_share, (item.abstention, item.false_abstention))
         rows.append([item.system, f"{item.p50_ms:.1f}", f"{item.p95_ms:.1f}", *shares])
     page.table("cost", "of a question", rows)
     rows = [["", "against", "measure", "difference", "won", "lost", "tied"]]
     for pair in summary.comparisons:
         found = pair.difference
-        counts = (str(found.wins), str(found.losses), str(found.ties))
+        counts = map(str, (found.wins, found.losses, found.ties))
         rows.append([pair.first, pair.second, pair.measure, format_interval(found, 3), *counts])
     if summary.comparisons:
         page.table("pairs", "difference, 95 % interval", rows, left=(0, 1, 2))
@@ -104,11 +102,11 @@ def show_summary(page: Page, summary: Summary) -> None:
 
 def format_interval(value: Estimate | None, digits: int = 2) -> str:
     if value is None:
-        return NONE
+        return "-"
     return f"{format_share(value.mean)} [{format_share(value.low, digits)} {format_share(value.high, digits)}]"
 
 
 def format_share(value: float | None, digits: int = 3) -> str:
     """Format a share as `.617`, `1.00`; a dash for none."""
     # Without the zero, as the tables of the field have it: seven columns fit a terminal.
-    return NONE if value is None else f"{value:.{digits}f}".replace("0.", ".", 1)
+    return "-" if value is None else f"{value:.{digits}f}".replace("0.", ".", 1)

@@ -84,4 +84,4 @@ def test_questions_are_read_with_their_lines_and_other_fields_passed_over(tmp_pa
     )
     read = read_questions(write_pages(tmp_path, {"set.jsonl": lines}) / "set.jsonl")
     assert read.questions[0] == Question("7", "why?", (Gold("a.md", 3, 9),), "direct")
-    assert (read.name, read.questions[1].is_answerable) == ("set", False)
+    assert (read.name, read.questions[1].gold) == ("set", ())
