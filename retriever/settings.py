@@ -6,7 +6,7 @@ of all layers are reported at once, each with its place.
 
 import dataclasses
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache, cached_property, reduce
 from itertools import takewhile
@@ -277,19 +277,23 @@ class GivenSettings:
     layers: tuple[Layer, ...]  # the lowest first
 
     @cached_property
+    def merged(self) -> dict[str, Any]:
+        """All layers as one; later ones win."""
+        return reduce(merge, (layer for _, layer in self.layers), {})
+
+    @cached_property
     def profile(self) -> Profile:
         """The profile of the layers over the defaults; ProfileError with every mistake of every layer."""
-        # pydantic takes 70 ms the first time. The defaults need no check.
-        return validate(self.layers) if any(layer for _, layer in self.layers) else Profile()
+        if not self.merged:  # pydantic takes 70 ms the first time, and the defaults need no check
+            return Profile()
+        mistakes = [mistake for name, layer in self.layers for mistake in find_mistakes(name, layer)]
+        if mistakes:
+            raise ProfileError(tuple(mistakes))
+        return read_profile(self.merged)
 
     def for_index(self) -> dict[str, Any]:
         """Return the settings that decide what is in an index, which remembers them."""
-        return {key: value for key, value in merge_layers(self.layers).items() if key in INDEX_SECTIONS}
-
-
-def merge_layers(layers: Sequence[Layer]) -> dict[str, Any]:
-    """Return all layers as one; later ones win."""
-    return reduce(merge, (layer for _, layer in layers), {})
+        return {key: value for key, value in self.merged.items() if key in INDEX_SECTIONS}
 
 
 def collect_settings(
@@ -323,15 +327,15 @@ def profile_layer(name: str) -> Layer:
         raise ProfileError((f"{path}: cannot be read: {error.strerror}",)) from error
     except ValueError as error:  # PlainYamlError, UnicodeDecodeError
         raise ProfileError((f"{path}: not YAML: {error}",)) from error
-    if not isinstance(content, dict) or not all(isinstance(key, str) for key in content):
+    if not isinstance(content, dict):
         raise ProfileError((f"{path}: must be a mapping of settings, such as `top_k: 5`",))
     return path.name if path.parent == profile_folder() else str(path), content
 
 
 def profile_names() -> tuple[str, ...]:
     """Return the names of the profiles that come with the program, the default first."""
-    names = sorted(path.stem for path in profile_folder().glob("*.yaml"))
-    return tuple(sorted(names, key=lambda name: name != DEFAULT_PROFILE))
+    names = (path.stem for path in profile_folder().glob("*.yaml"))
+    return tuple(sorted(names, key=lambda name: (name != DEFAULT_PROFILE, name)))
 
 
 def profile_summary(name: str) -> str:
@@ -357,14 +361,6 @@ def _profile_type() -> "TypeAdapter[Profile]":
     return TypeAdapter(Profile)
 
 
-def validate(layers: Sequence[Layer]) -> Profile:
-    """Turn the layers into one profile; ProfileError with every mistake of every layer."""
-    mistakes = [mistake for name, layer in layers for mistake in find_mistakes(name, layer)]
-    if mistakes:
-        raise ProfileError(tuple(mistakes))
-    return read_profile(merge_layers(layers))
-
-
 def find_mistakes(name: str, layer: Mapping[str, Any]) -> Iterator[str]:
     """Yield what is wrong with the settings of a layer, each with its place."""
     from pydantic import ValidationError  # as above
@@ -377,9 +373,8 @@ def find_mistakes(name: str, layer: Mapping[str, Any]) -> Iterator[str]:
             message = f"{item['msg'][0].lower()}{item['msg'][1:]}, got {item['input']!r}"
             if item["type"] == "unexpected_keyword_argument":  # whose value may be a secret
                 near = find_nearest(key, [known.key for known in list_settings()])
-                message = "no such setting; " + (
-                    f"did you mean {near}?" if near else "`profiles balanced` lists them all"
-                )
+                hint = f"did you mean {near}?" if near else "`profiles balanced` lists them all"
+                message = f"no such setting; {hint}"
             yield f"{name}: {key}: {message}"
 
 

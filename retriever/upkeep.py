@@ -29,7 +29,6 @@ from retriever.errors import (
     NoIndexError,
     OldIndexError,
     ReadOnlyError,
-    RetrieverError,
     SnapshotError,
     WrongAnswerError,
     name_installer,
@@ -44,7 +43,7 @@ from retriever.places.words import build_words, examine_words
 from retriever.rerank import LlmReranker, RerankInput
 from retriever.served.generator import Generator
 from retriever.served.task import USUAL, Abilities
-from retriever.settings import DEFAULT_PROFILE, Profile, load_profile, validate
+from retriever.settings import DEFAULT_PROFILE, Profile, load_profile, read_profile
 from retriever.store import reading, text_vectors
 from retriever.store.database import (
     INDEX_FORMAT,
@@ -104,17 +103,14 @@ def check_up(
     Raises:
         RetrieverError: a repair failed; the message says what to do.
     """
+    found, repairs = [*examine_software()], tuple[str, ...]()
     try:
-        place: Store | None = find_index(index)
-    except NoIndexError:
-        place = None
-    repairs = tuple(repair_index(place, progress, encoder)) if repair and place else ()
-    found = [*examine_software()]
-    if place is None:
-        cure = suggest("index FOLDER")
-        found.append(Finding("index", "note", "nothing has been indexed yet", cure))
-    else:
+        place = find_index(index)
+        if repair:
+            repairs = tuple(repair_index(place, progress, encoder))
         found += examine_index(place)
+    except NoIndexError as error:
+        found.append(Finding("index", "note", error.message, error.hint))
     if llm:
         found += examine_language_model(load_profile(profile, settings))
     return CheckUp(tuple(found), repairs)
@@ -140,8 +136,8 @@ def examine_language_model(profile: Profile) -> Iterator[Finding]:
     name = "model"
     try:
         model = generator.look_up()
-        reads = f"it reads {model.window} tokens (llm.num_ctx)"
-        yield Finding(name, "well", f"{generator.name} is there, at {generator.server.url}; {reads}")
+        place = f"{generator.name} is there, at {generator.server.url}"
+        yield Finding(name, "well", f"{place}; it reads {model.window} tokens (llm.num_ctx)")
         if generator.server.is_base:
             yield Finding("template", "problem", "it has no chat template: choose a model that follows instructions")
         name, started = "answer", time.monotonic()
@@ -155,8 +151,7 @@ def examine_language_model(profile: Profile) -> Iterator[Finding]:
             if getattr(abilities, name):
                 yield Finding(name, "well", f"was seen {what}")
             else:
-                cure = f"left out; {how} uses it all the same" if how else ""
-                yield Finding(name, "note", f"was not seen {what}", cure)
+                yield Finding(name, "note", f"was not seen {what}", how and f"left out; {how} uses it all the same")
     except LanguageModelError as error:
         yield Finding(name, "problem", str(error))
 
@@ -166,42 +161,34 @@ def examine_index(index: Store) -> Iterator[Finding]:
     repair = suggest(f"doctor --repair --index {shlex.quote(str(index))}")
     try:
         with index.read() as connection:
-            # What reads rows of a damaged database could fail anywhere, so the rest waits for its repair.
             damage = list(connection.find_damage())
-            if damage:
-                yield from (Finding(FILE_NAME, "problem", clause, repair) for clause in damage)
-            else:
-                yield from examine_rows(connection)
-                yield from examine_derived(connection, index, repair)
-    except NoIndexError as error:
-        yield Finding("index", "note", str(error))
+            yield from (Finding(FILE_NAME, "problem", clause, repair) for clause in damage)
+            # What reads rows of a damaged database could fail anywhere, so the rest waits for its repair.
+            if not damage:
+                yield from examine_rows(connection, index, repair)
+    except NoIndexError:
+        raise
     except IndexUnusableError as error:  # one of another version says itself what to do
-        cure = "" if isinstance(error, IndexVersionError) else repair
-        yield Finding(FILE_NAME, "problem", str(error), cure)
+        yield Finding(FILE_NAME, "problem", str(error), "" if isinstance(error, IndexVersionError) else repair)
 
 
-def examine_rows(connection: Connection) -> Iterator[Finding]:
-    """Examine how much a whole database holds, and whether every text has its vector."""
+def examine_rows(connection: Connection, index: Store, repair: str) -> Iterator[Finding]:
+    """Examine how much a whole database holds, whether every text has its vector, and what is derived from the rows.
+
+    `repair` is what to do about what is damaged.
+    """
     counts = reading.counts(connection)
     parts = ((counts.documents, "document"), (counts.sections, "section"), (counts.chunks, "chunk"))
-    says = ", ".join(pluralize(number, noun) for number, noun in parts)
-    yield Finding("rows", "well", says)
-
-    fingerprint = reading.meta(connection, "fingerprint") or ""
-    if not fingerprint:
+    yield Finding("rows", "well", ", ".join(pluralize(*part) for part in parts))
+    if not reading.meta(connection, "fingerprint"):
         yield Finding("vectors", "note", "made without an encoder: searched by words and structure alone")
     elif waiting := text_vectors.pending_count(connection):
         says = f"{pluralize(waiting, 'text')} without a vector yet: their sections are found by words alone"
         yield Finding("vectors", "note", says, suggest("index FOLDER"))
     else:
         yield Finding("vectors", "well", "every chunk has one")
-
-
-def examine_derived(connection: Connection, index: Store, repair: str) -> Iterator[Finding]:
-    """Compare what is derived from the rows with them; `repair` is what to do about what is damaged."""
     if not reading.snapshot(connection):
-        cure = suggest("index FOLDER")
-        yield Finding("snapshot", "problem", "the first indexing has not finished", cure)
+        yield Finding("snapshot", "problem", "the first indexing has not finished", suggest("index FOLDER"))
         return
     for name, says in compare_derived(connection, index):
         yield Finding(name, "problem", says, repair) if says else Finding(name, "well", "as in the database")
@@ -229,7 +216,6 @@ def compare_derived(connection: Connection, index: Store) -> Iterator[tuple[str,
 
 # Tables that are saved, and what a report calls one of their rows; of `meta` the settings are saved.
 SAVED = {"folders": "folder", "forgotten": "forgotten path", "vectors": "vector"}
-UNREADABLE = (sqlite3.Error, UnicodeDecodeError)  # the second where an error message quotes a damaged schema
 
 
 def repair_index(store: Store, progress: Progress | None = None, encoder: Encoder | None = None) -> Iterator[str]:
@@ -238,20 +224,21 @@ def repair_index(store: Store, progress: Progress | None = None, encoder: Encode
     Raises:
         DocumentsError: a folder of documents is away; a damaged index is then as it was.
         EncoderError: a lost vector cannot be made again.
+        NoIndexError: there is none, or its first indexing was killed before it made the tables.
         IndexUnusableError: the index is locked, of a later format, or cannot be written.
     """
-    if not store.exists():
-        return
-    if is_damaged(store):
-        # What a database has lost is in the backups of its server, or made again by `index`.
-        yield replace_database(store.folder)
     try:
         with store.read() as connection:
-            stored = {folder.path for folder in reading.folders(connection)}
-            is_finished = bool(reading.snapshot(connection))
-            is_broken = any(says for _, says in compare_derived(connection, store))
-    except NoIndexError:  # a first indexing was killed before it made the tables
-        return
+            is_damaged = any(connection.find_damage())
+    except (IndexDamagedError, OldIndexError):
+        is_damaged = True
+    if is_damaged:
+        # What a database has lost is in the backups of its server, or made again by `index`.
+        yield replace_database(store.folder)
+    with store.read() as connection:
+        stored = {folder.path for folder in reading.folders(connection)}
+        is_finished = bool(reading.snapshot(connection))
+        is_broken = any(says for _, says in compare_derived(connection, store))
     if is_finished:
         if is_broken:
             with store.write(WAIT_FOR_WRITER_S) as connection:
@@ -268,19 +255,7 @@ def repair_index(store: Store, progress: Progress | None = None, encoder: Encode
         return
     request = index_request(() if stored else named, store, DEFAULT_PROFILE, None, encoder)
     report = update_index(request, progress or NoProgress())
-    texts = f"{report.embedded:,} texts embedded"
-    yield f"{pluralize(report.documents, 'document')} indexed again: {texts}"
-
-
-def is_damaged(store: Store) -> bool:
-    """Return whether the rows are damaged, or of an earlier format."""
-    try:
-        with store.read() as connection:
-            return next(connection.find_damage(), None) is not None
-    except (IndexDamagedError, OldIndexError):
-        return True
-    except NoIndexError:
-        return False
+    yield f"{pluralize(report.documents, 'document')} indexed again: {report.embedded:,} texts embedded"
 
 
 def replace_database(index: Path) -> str:
@@ -315,10 +290,10 @@ def salvage(damaged: Path, target: sqlite3.Connection) -> str:
     saved, version = {}, 0
     with closing(sqlite3.connect(f"{damaged.as_uri()}?mode=ro", uri=True)) as source:
         source.execute("PRAGMA writable_schema = ON")  # passes over a table whose definition is damaged
-        with suppress(*UNREADABLE, RetrieverError, ValueError, TypeError, AttributeError):
+        with suppress(sqlite3.Error, ValueError, TypeError):
             (version,) = source.execute("PRAGMA user_version").fetchone()
             (settings,) = source.execute("SELECT value FROM meta WHERE key = 'settings'").fetchone()
-            validate((("index", json.loads(settings)),))
+            read_profile(json.loads(settings))  # pydantic's error is a ValueError
             target.execute("INSERT INTO meta VALUES ('settings', ?)", (settings,))
         for table, name in SAVED.items():
             if table == "vectors" and version != INDEX_FORMAT:  # other numbers
@@ -327,7 +302,8 @@ def salvage(damaged: Path, target: sqlite3.Connection) -> str:
             listed, marks = ", ".join(columns), ", ".join("?" * len(columns))
             before = target.total_changes
             target.execute("BEGIN")
-            with suppress(*UNREADABLE):  # up to the first row that cannot be read, or is not as it should be
+            # Up to the first row that cannot be read, or is not as it should be; an error may quote a damaged schema.
+            with suppress(sqlite3.Error, UnicodeDecodeError):
                 rows = source.execute(f"SELECT {listed} FROM {table}")
                 target.executemany(f"INSERT OR IGNORE INTO {table} ({listed}) VALUES ({marks})", rows)
             target.execute("COMMIT")
@@ -344,14 +320,14 @@ log = logging.getLogger(__name__)
 
 PROBE_SECONDS = 60.0  # the longest wait for all of it; what is not done by then counts as failed
 
-# Each passage below the question that it answers; the first question is asked.
-PASSAGES = {
-    "when does the library close on Saturdays?": "The library is open until one in the afternoon on Saturdays.",
-    "who may swim alone?": "Children below the age of ten swim together with an adult.",
-    "when was the museum built?": "The museum was built in 1911, and its roof was renewed after a storm.",
-    "what does a library card cost?": "A library card costs four euros a year.",
-    "what is sold at the market?": "On Saturdays farmers sell fruit and cheese in front of the town hall.",
-}
+LISTED = "when does the library close on Saturdays?"
+PASSAGES = (
+    "The library is open until one in the afternoon on Saturdays.",  # which answers it
+    "Children below the age of ten swim together with an adult.",
+    "The museum was built in 1911, and its roof was renewed after a storm.",
+    "A library card costs four euros a year.",
+    "On Saturdays farmers sell fruit and cheese in front of the town hall.",
+)
 ORDERS = ((1, 2, 4, 3, 0), (0, 3, 1, 2, 4), (4, 1, 3, 0, 2))
 # Whether each asks for a single fact.
 REWORDED = {
@@ -375,29 +351,24 @@ def probe(generator: Generator) -> Abilities:
     generator.look_up()  # a server that is away says nothing of its model
     end = time.monotonic() + PROBE_SECONDS
     reranker = LlmReranker(generator)
-    inputs = [RerankInput("", passage) for passage in PASSAGES.values()]
-    asked = next(iter(PASSAGES))
 
     def left() -> float:
         return max(0.1, end - time.monotonic())
 
     def finds_first(order: tuple[int, ...]) -> bool:
-        shown = [inputs[place] for place in order]
-        scores = reranker.order(asked, shown, left()).scores
+        shown = [RerankInput("", PASSAGES[place]) for place in order]
+        scores = reranker.order(LISTED, shown, left()).scores
         return order[scores.index(max(scores))] == 0
 
     lists = False
     with suppress(WrongAnswerError, LanguageModelTimeoutError):  # else nothing can be said of the model
         lists = all(finds_first(order) for order in ORDERS)
     reworded = stated = understood = 0
-    for at, (question, is_fact) in enumerate(REWORDED.items()):
-        if max(reworded, stated) + len(REWORDED) - at < ENOUGH and understood < at:
-            break  # a model that failed so often has nothing left to show
+    for question, is_fact in REWORDED.items():
         task = replace(build_expansion_task(question, TextPlan(1, 1, 160)), max_tokens=200, seconds=left())
         with suppress(LanguageModelError):
             written = generator.write(task).expansion()
-            names = find_exact_names(question)
-            usable, _ = screen(question, replace(written, intent=""), names)
+            usable, _ = screen(question, replace(written, intent=""), find_exact_names(question))
             reworded += bool(usable.rewordings)
             stated += bool(usable.passages)
             understood += (written.intent == FACTUAL_INTENT) == is_fact
