@@ -21,7 +21,7 @@ import numpy.typing as npt
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from retriever.display import pluralize
-from retriever.embedding.encoder import checked_rows
+from retriever.embedding.encoder import unit_rows
 from retriever.errors import EncoderError, LanguageModelError
 from retriever.lexical.tokens import count_words, tokenize
 from retriever.places.background import load_unrelated
@@ -426,7 +426,7 @@ def drop_unrelated(
                 # The cosines of the question with questions on everything else have the mean 0 and the standard
                 # deviation 1, so that one limit holds for every model.
                 encoder, unrelated = encoded.encoder, load_unrelated(view.connection, encoded.encoder)
-                rows = checked_rows(encoder.encode_queries(compared), len(compared), encoder.dimension)
+                rows = unit_rows(encoder.encode_queries(compared), len(compared), encoder.dimension)
 
                 def find_near(topic: FloatMatrix) -> npt.NDArray[np.bool_]:
                     background = unrelated @ topic

@@ -79,8 +79,5 @@ def both_encoder(settings: EncoderSettings) -> "BothEncoder":
 
 
 def unread_tokens(encoder: Encoder, questions: Sequence[str]) -> list[int]:
-    """Return how many tokens at the end of each question the encoder does not read; 0 for all but the longest."""
-    # Most questions need not be counted: a letter of ASCII is two tokens at most, and others may be spelled by many.
-    if all(question.isascii() and 2 * len(question) < encoder.max_tokens for question in questions):
-        return [0] * len(questions)
+    """Return how many tokens at the end of each question the encoder does not read."""
     return [max(0, count - encoder.max_tokens) for count in encoder.count_tokens(questions)]

@@ -94,8 +94,8 @@ class BothEncoder:
     ) -> tuple[FloatMatrix, npt.NDArray[np.bool_]]:
         """Return rows without marks, and which of them are English."""
         is_english: npt.NDArray[np.bool_] = np.array([not measure_foreign([text]) for text in texts], bool)
-        english = list(compress(texts, is_english))
         rows = np.zeros((len(texts), self.dimension), np.float32)
-        rows[is_english, self.shared : self._marks] = ENGLISH_SHARE**0.5 * encode(self._english, english)
+        if english := list(compress(texts, is_english)):
+            rows[is_english, self.shared : self._marks] = ENGLISH_SHARE**0.5 * encode(self._english, english)
         rows[:, : self.shared] = (1 - ENGLISH_SHARE) ** 0.5 * encode(self.multilingual, texts)
         return rows, is_english

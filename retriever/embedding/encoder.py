@@ -150,8 +150,9 @@ def measure_known(encoder: object, text: str) -> float:
     return latin / (latin + TOKEN_LETTERS * (letters - latin)) if letters > latin else 1.0
 
 
+@cache
 def is_latin_letter(letter: str) -> bool:
-    return script_of(letter) == "LATIN"
+    return unicodedata.name(letter, "").startswith("LATIN ")
 
 
 READ_CHARS, LONG_WORD = 3_000, 4  # of a text; the shortest word in Latin letters that tells languages apart
@@ -172,12 +173,6 @@ def measure_foreign(texts: Iterable[str]) -> float:
             if known < ENGLISH_FROM * len(words):
                 foreign += len(text)
     return foreign / total if total else 0.0
-
-
-@cache
-def script_of(letter: str) -> str:
-    """Return the first word of its name in Unicode: `LATIN`, `CJK`, `HIRAGANA`, `THAI`."""
-    return unicodedata.name(letter, "?").replace("-", " ").partition(" ")[0]
 
 
 def read_model_file(file: Path) -> bytes:
@@ -209,8 +204,6 @@ class TokenEncoder(ABC):
     @cached_property
     def max_tokens(self) -> int:
         """Return how many tokens of a text are read, special ones included, the prefix not; at least 1."""
-        if not any(self._prefixes):
-            return self._limit
         alone, *lengths = self.count_tokens(["", *self._prefixes])
         return max(1, self._limit - (max(lengths) - alone))
 
@@ -245,38 +238,32 @@ class TokenEncoder(ABC):
 # What any model's answer must be before it is used: one finite vector for each text, made a unit vector.
 
 
-def unit_rows(rows: npt.ArrayLike, count: int, source: str, dimension: int | None = None) -> FloatMatrix:
+def unit_rows(
+    rows: npt.ArrayLike, count: int, dimension: int | None = None, *, source: str = "the embedding model"
+) -> FloatMatrix:
     """Return the rows at length 1, (count, d) float32.
 
     Args:
         rows: `count` vectors of one length.
         count: how many texts were sent.
-        source: names the model in messages.
         dimension: the length that they must have.
+        source: names the model in messages.
 
     Raises:
         EncoderError: the number of vectors or their lengths are wrong, one of them holds NaN or infinity, or is zero.
     """
     try:
-        matrix = np.asarray(rows, dtype=np.float32)
+        matrix = np.array(rows, np.float32, ndmin=2)
     except (OverflowError, TypeError, ValueError) as error:
         raise EncoderError(f"{source} gave no vectors of one length: {error}") from error
-    if matrix.ndim != 2 or len(matrix) != count or matrix.shape[1] == 0:
-        raise EncoderError(f"{source} gave an array of shape {matrix.shape} for {count} texts")
+    if matrix.shape != (count, dimension or matrix.shape[1]):
+        wanted = f"{count} vectors of {dimension or 'some'} numbers"
+        raise EncoderError(f"{source} gave an array of shape {matrix.shape} instead of {wanted}")
     lengths = np.linalg.norm(matrix, axis=1, keepdims=True)
-    if not np.isfinite(lengths).all():
-        raise EncoderError(f"{source} gave a vector that holds NaN or infinity")
-    if not lengths.all():
-        raise EncoderError(f"{source} gave a vector of zeros")
-    if matrix.shape[1] != (dimension or matrix.shape[1]):
-        raise EncoderError(f"{source} gave vectors of {matrix.shape[1]} numbers instead of {dimension}")
+    if not (np.isfinite(lengths) & (lengths > 0)).all():
+        raise EncoderError(f"{source} gave a vector of zeros, or one that holds NaN or infinity")
     unit: FloatMatrix = matrix / lengths
     return unit
-
-
-def checked_rows(rows: npt.ArrayLike, count: int, dimension: int) -> FloatMatrix:
-    """Do as `unit_rows` for the output of any encoder."""
-    return unit_rows(rows, count, "the embedding model", dimension)
 
 
 def fingerprint(parts: Sequence[str | float]) -> str:

@@ -86,7 +86,7 @@ class RemoteEncoder(TokenEncoder):
         return self._settings.max_tokens
 
     def _embed(self, texts: Sequence[CutText], *, are_questions: bool) -> FloatMatrix:
-        parts = [np.empty((0, self.dimension), dtype=np.float32)]
+        parts = []
         for start in range(0, len(texts), BATCH_SIZE):
             batch = [text.text for text in texts[start : start + BATCH_SIZE]]
             # The model may have been changed under its name: two lengths in one index compare with nothing.
@@ -98,7 +98,7 @@ class RemoteEncoder(TokenEncoder):
         limits = server.limits(QUESTION_S if are_questions else DOCUMENTS_S)
         pauses = PAUSES_S if are_questions else DOCUMENT_PAUSES_S
         rows = server.attempt(lambda: server.embed(texts, limits), pauses)
-        return unit_rows(rows, len(texts), f"{server.model} at {server.url}", dimension)
+        return unit_rows(rows, len(texts), dimension, source=f"{server.model} at {server.url}")
 
 
 # By sentence-transformers.
@@ -168,11 +168,9 @@ class SentenceTransformersEncoder(TokenEncoder):
         return min(self._settings.max_tokens, self._model.max_seq_length or self._settings.max_tokens)
 
     def _embed(self, texts: Sequence[CutText], *, are_questions: bool) -> FloatMatrix:
-        if not texts:
-            return np.empty((0, self.dimension), dtype=np.float32)
         # The prefix is in the text already.
         rows: npt.ArrayLike = self._model.encode([text.text for text in texts], prompt="", show_progress_bar=False)
-        return unit_rows(rows, len(texts), self._settings.model)
+        return unit_rows(rows, len(texts), source=self._settings.model)
 
     def _tokenizer_content(self) -> bytes:
         """Return the tokenizer as tokenizer.json would have it, which not every model ships."""

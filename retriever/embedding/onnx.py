@@ -7,8 +7,9 @@ whose folders `scripts/export_model.py` makes, rerank.
 
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from functools import cached_property, lru_cache, partial
 from hashlib import sha256
@@ -113,6 +114,8 @@ class OnnxEncoder(TokenEncoder):
         self._card = ModelCard.read(folder)
         kind = LibraryTokens if self._card.tokenizer == TOKENIZER_NAME else UnigramTokens
         self._tokens = kind(partial(read_model_file, folder / self._card.tokenizer))
+        # One thread inside ONNX Runtime: several texts at once keep the cores busier than one text on all of them.
+        self._model = Model(folder / MODEL_NAME, threads=1)
 
     @cached_property
     def fingerprint(self) -> str:
@@ -142,23 +145,17 @@ class OnnxEncoder(TokenEncoder):
     def _limit(self) -> int:
         return min(self._settings.max_tokens, self._card.max_tokens)
 
-    @cached_property
-    def _session(self) -> "InferenceSession":
-        """One thread inside ONNX Runtime: several texts at once keep the cores busier than one text on all of them."""
-        return open_session(self._folder / MODEL_NAME, threads=1)
-
     def _embed(self, texts: Sequence[CutText], *, are_questions: bool) -> FloatMatrix:
-        if not texts:
-            return np.empty((0, self.dimension), dtype=np.float32)
-        embed = partial(self._one, token_type=self._card.question_type if are_questions else 0)
-        try:
-            rows = [embed(texts[0].ids)]  # the model is loaded by it, and not by every thread at once
-            if len(texts) > 1:
-                with ThreadPoolExecutor(usable_cores()) as pool:
-                    rows += pool.map(embed, [text.ids for text in texts[1:]])
-        except onnx_errors() as error:
-            raise EncoderError(f"{self._folder / MODEL_NAME} cannot be run: {error}") from error
-        return unit_rows(rows, len(texts), str(self._folder))
+        token_type = self._card.question_type if are_questions else 0
+
+        def embed(text: CutText) -> FloatMatrix:
+            hidden = self._model.run(text.ids, np.full_like(text.ids, token_type))[0]
+            pooled: FloatMatrix = hidden.mean(axis=0) if self._card.pooling == "mean" else hidden[0]
+            return pooled
+
+        self._model.session  # noqa: B018  # loaded by this thread, not by every one at once
+        with ThreadPoolExecutor(usable_cores()) as pool:
+            return unit_rows(list(pool.map(embed, texts)), len(texts), source=str(self._folder))
 
     def encode_tokens(self, text: str, *, is_question: bool = False) -> FloatMatrix:
         """Return a unit vector for each token of a text, (t, d) float32, special ones left out.
@@ -168,52 +165,50 @@ class OnnxEncoder(TokenEncoder):
         """
         prefix = self._prefixes.query if is_question else self._prefixes.document
         ids = self._tokens.cut(prefix + text, self._limit).ids
-        vectors = run_model(self._session, ids, np.zeros_like(ids), output=-1)[0][1:-1]
-        return unit_rows(vectors, len(vectors), str(self._folder))
-
-    def _one(self, ids: Sequence[int], token_type: int) -> FloatMatrix:
-        """Return (d,), not yet a unit vector."""
-        hidden = run_model(self._session, ids, np.full_like(ids, token_type))[0]
-        pooled: FloatMatrix = hidden.mean(axis=0) if self._card.pooling == "mean" else hidden[0]
-        return pooled
+        vectors = self._model.run(ids, np.zeros_like(ids), output=-1)[0][1:-1]
+        return unit_rows(vectors, len(vectors), source=str(self._folder))
 
 
-def open_session(path: Path, threads: int) -> "InferenceSession":
-    """Return the model of that file, on the CPU.
+class Model:
+    """The model of a file, on the CPU; every method may raise an EncoderError."""
 
-    A layers.onnx beside it is run first: it gives the weights of the layers, of 4 bits in 8.
+    def __init__(self, path: Path, threads: int) -> None:
+        """Take the file, which is loaded when it is first needed."""
+        self._path = path
+        self._threads = threads
 
-    Raises:
-        EncoderError: it cannot be loaded.
-    """
-    # Otherwise it reports to its maker 8 s after its import; disable_telemetry_events() does not prevent that.
-    os.environ["ORT_DISABLE_TELEMETRY"] = "1"
-    import onnxruntime  # 150 ms: not needed where nothing is encoded
+    @cached_property
+    def session(self) -> "InferenceSession":
+        """The loaded model.
 
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = threads
-    options.enable_mem_reuse = False  # its plan takes a fifth of the time of loading, and saves nothing
-    providers = ["CPUExecutionProvider"]
-    try:
-        if (layers := path.with_name(LAYERS_NAME)).exists():
-            level = onnxruntime.GraphOptimizationLevel
-            options.graph_optimization_level = level.ORT_DISABLE_ALL  # it is run once, and alike
-            packed = onnxruntime.InferenceSession(str(layers), options, providers=providers)
-            options.graph_optimization_level = level.ORT_ENABLE_ALL
-            names = [output.name for output in packed.get_outputs()]
-            values = map(onnxruntime.OrtValue.ortvalue_from_numpy, packed.run(names, {}))
-            options.add_external_initializers(names, list(values))
-        return onnxruntime.InferenceSession(str(path), options, providers=providers)
-    except onnx_errors() as error:
-        raise EncoderError(f"{path} cannot be loaded: {error}") from error
+        A layers.onnx beside it is run first: it gives the weights of the layers, of 4 bits in 8.
+        """
+        # Otherwise it reports to its maker 8 s after its import; disable_telemetry_events() does not prevent that.
+        os.environ["ORT_DISABLE_TELEMETRY"] = "1"
+        import onnxruntime  # 150 ms: not needed where nothing is encoded
 
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = self._threads
+        options.enable_mem_reuse = False  # its plan takes a fifth of the time of loading, and saves nothing
+        providers = ["CPUExecutionProvider"]
+        with onnx_errors(f"{self._path} cannot be loaded"):
+            if (layers := self._path.with_name(LAYERS_NAME)).exists():
+                level = onnxruntime.GraphOptimizationLevel
+                options.graph_optimization_level = level.ORT_DISABLE_ALL  # it is run once, and alike
+                packed = onnxruntime.InferenceSession(str(layers), options, providers=providers)
+                options.graph_optimization_level = level.ORT_ENABLE_ALL
+                names = [output.name for output in packed.get_outputs()]
+                values = map(onnxruntime.OrtValue.ortvalue_from_numpy, packed.run(names, {}))
+                options.add_external_initializers(names, list(values))
+            return onnxruntime.InferenceSession(str(self._path), options, providers=providers)
 
-def run_model(session: "InferenceSession", ids: Sequence[int], types: npt.ArrayLike, output: int = 0) -> FloatMatrix:
-    """Return one of the model's outputs for one row of tokens."""
-    known = {"input_ids": ids, "attention_mask": np.ones_like(ids), "token_type_ids": types}
-    given = {item.name: np.array([known[item.name]], dtype=np.int64) for item in session.get_inputs()}
-    values: FloatMatrix = session.run([session.get_outputs()[output].name], given)[0]
-    return values
+    def run(self, ids: Sequence[int], types: npt.ArrayLike, output: int = 0) -> FloatMatrix:
+        """Return one of its outputs for one row of tokens."""
+        known = {"input_ids": ids, "attention_mask": np.ones_like(ids), "token_type_ids": types}
+        given = {item.name: np.array([known[item.name]], dtype=np.int64) for item in self.session.get_inputs()}
+        with onnx_errors(f"{self._path} cannot be run"):
+            values: FloatMatrix = self.session.run([self.session.get_outputs()[output].name], given)[0]
+            return values
 
 
 def usable_cores() -> int:
@@ -222,19 +217,15 @@ def usable_cores() -> int:
     return len(affinity(0)) if affinity else os.cpu_count() or 1
 
 
-def onnx_errors() -> tuple[type[Exception], ...]:
-    """Return ONNX Runtime's errors, which have no common base but Exception."""
-    from onnxruntime.capi import onnxruntime_pybind11_state as state
-
-    return (
-        state.Fail,
-        state.InvalidArgument,
-        state.InvalidGraph,
-        state.InvalidProtobuf,
-        state.NoSuchFile,
-        state.NotImplemented,
-        state.RuntimeException,
-    )
+@contextmanager
+def onnx_errors(what: str) -> Iterator[None]:
+    """Turn ONNX Runtime's errors, which have no common base but Exception, into an EncoderError."""
+    try:
+        yield
+    except Exception as error:
+        if not type(error).__module__.startswith("onnxruntime"):
+            raise
+        raise EncoderError(f"{what}: {error}") from error
 
 
 READER = Path(__file__).parent / "models" / "reader-3"
@@ -252,12 +243,12 @@ class CrossEncoder:
     def __init__(self, folder: Path, threads: int = 1, max_tokens: int = 10**6) -> None:
         """Take the model's folder; `max_tokens` of both texts are read, or as many as the model reads if fewer."""
         self._folder = folder
-        self._threads = threads
         self._max_tokens = max_tokens
+        self._model = Model(folder / MODEL_NAME, threads)
 
     def load(self) -> None:
         """Load the model and its tokenizer, which the first question does otherwise; EncoderError."""
-        self._model  # noqa: B018
+        self._tokenizer, self._model.session  # noqa: B018
 
     def score(self, question: str, text: str) -> float:
         """Return a logit, which rises with how well the text answers; what is too long is cut at its end.
@@ -268,22 +259,18 @@ class CrossEncoder:
         Raises:
             EncoderError: the model cannot be used.
         """
-        session, tokenizer = self._model
-        pair = tokenizer.encode(question, text)
-        try:
-            logits = np.asarray(run_model(session, pair.ids, pair.type_ids))
-        except onnx_errors() as error:
-            raise EncoderError(f"{self._folder / MODEL_NAME} cannot be run: {error}") from error
+        pair = self._tokenizer.encode(question, text)
+        logits = self._model.run(pair.ids, pair.type_ids)
         if logits.size != 1 or not np.isfinite(logits).all():
             raise EncoderError(f"{self._folder} gave no single number for a question and a text")
         return float(logits.item())
 
     @cached_property
-    def _model(self) -> "tuple[InferenceSession, Tokenizer]":
+    def _tokenizer(self) -> "Tokenizer":
         card = ModelCard.read(self._folder, RERANKER_CARD)
         tokenizer = LibraryTokens(partial(read_model_file, self._folder / TOKENIZER_NAME)).tokenizer
         tokenizer.enable_truncation(min(card.max_tokens, self._max_tokens))
-        return open_session(self._folder / MODEL_NAME, self._threads), tokenizer
+        return tokenizer
 
 
 class PassageReader:
@@ -307,22 +294,19 @@ class PassageReader:
         """
         question = question[:MAX_QUESTION_CHARS]
         texts = [f"{' > '.join(titles[-MAX_TITLES:])}: {text}" for titles, text in passages]
-        try:
-            asked = self.encoder.encode_tokens(question.rstrip("?.! \u3002\uff1f\uff01"), is_question=True)
+        asked = self.encoder.encode_tokens(question.rstrip("?.! \u3002\uff1f\uff01"), is_question=True)
 
-            def compare(place: int) -> float:
-                cosine = interact(asked, self.encoder.encode_tokens(texts[place]))
-                return (cosine - self._unrelated) / (self._same - self._unrelated)
+        def compare(place: int) -> float:
+            cosine = interact(asked, self.encoder.encode_tokens(texts[place]))
+            return (cosine - self._unrelated) / (self._same - self._unrelated)
 
-            with ThreadPoolExecutor(usable_cores()) as pool:
-                logits, best = [0.0] * len(texts), list(range(len(texts)))
-                if self._model:
-                    self._model.load()  # by this thread, not by every thread at once
-                    logits = list(pool.map(partial(self._model.score, question), texts))
-                    best = sorted(best, key=lambda place: -logits[place])[:COMPARED]
-                interactions = dict(zip(best, pool.map(compare, best), strict=True))
-        except onnx_errors() as error:
-            raise EncoderError(f"the passages cannot be read: {error}") from error
+        with ThreadPoolExecutor(usable_cores()) as pool:
+            logits, best = [0.0] * len(texts), list(range(len(texts)))
+            if self._model:
+                self._model.load()  # by this thread, not by every thread at once
+                logits = list(pool.map(partial(self._model.score, question), texts))
+                best = sorted(best, key=lambda place: -logits[place])[:COMPARED]
+            interactions = dict(zip(best, pool.map(compare, best), strict=True))
         least = min(interactions.values(), default=0.0)
         return [Reading(logit, interactions.get(place, least)) for place, logit in enumerate(logits)]
 

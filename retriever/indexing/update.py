@@ -20,8 +20,8 @@ from retriever.embedding import both_encoder, bundled_encoder, open_encoder
 from retriever.embedding.encoder import (
     FOREIGN_FROM,
     bundled_tokens,
-    checked_rows,
     measure_foreign,
+    unit_rows,
 )
 from retriever.errors import (
     DocumentsError,
@@ -342,7 +342,7 @@ def embed_pending(connection: Connection, encoder: Encoder, progress: Progress, 
 
 def embed_texts(connection: Connection, encoder: Encoder, texts: Mapping[bytes, str]) -> None:
     """Store the vectors of a few pending texts, by hash, in one transaction, if they are pending still."""
-    vectors = checked_rows(encoder.encode_documents(list(texts.values())), len(texts), encoder.dimension)
+    vectors = unit_rows(encoder.encode_documents(list(texts.values())), len(texts), encoder.dimension)
     with transaction(connection):
         taken = writing.take_pending(connection, list(texts))
         rows = [row for row, key in enumerate(texts) if key in taken]

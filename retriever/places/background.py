@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from retriever.embedding.encoder import checked_rows, unit_rows
+from retriever.embedding.encoder import unit_rows
 from retriever.errors import EncoderError
 from retriever.store import reading, text_vectors, writing
 from retriever.store.database import Connection
@@ -113,8 +113,8 @@ def load_unrelated(connection: Connection, encoder: Encoder) -> FloatMatrix:
     with suppress(TypeError, ValueError, EncoderError):  # there are none yet, or they are damaged
         made_by, rows = json.loads(reading.meta(connection, "unrelated") or "[]")
         if made_by == encoder.fingerprint:
-            return unit_rows(np.frombuffer(bytes.fromhex(rows), "<f4").reshape(count, -1), count, "the index")
-    return checked_rows(encoder.encode_queries(UNRELATED_QUESTIONS), count, encoder.dimension)
+            return unit_rows(np.frombuffer(bytes.fromhex(rows), "<f4").reshape(count, -1), count, source="the index")
+    return unit_rows(encoder.encode_queries(UNRELATED_QUESTIONS), count, encoder.dimension)
 
 
 def measure_cosines(questions: FloatMatrix, chunks: FloatMatrix, fingerprint: str) -> "Cosines":

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from retriever.embedding import unread_tokens
-from retriever.embedding.encoder import checked_rows, measure_known
+from retriever.embedding.encoder import measure_known, unit_rows
 from retriever.errors import EncoderError, QuestionError
 from retriever.lexical.sections import find_recent_day, mark_property
 from retriever.lexical.spelling import CorrectedQuestion, correct
@@ -242,7 +242,7 @@ def encode(encoder: Encoder, queries: Sequence[Query], recorder: Recorder) -> En
                     text = f"expanded text {place}" if place else "question"
                     reason = f"the last {count} tokens of the {text} are more than the model reads"
                     recorder.degrade(StageName.EMBED, reason)
-            vectors[places] = checked_rows(encode_texts(texts), len(places), encoder.dimension)
+            vectors[places] = unit_rows(encode_texts(texts), len(places), encoder.dimension)
     except EncoderError as error:
         recorder.degrade(StageName.SEMANTIC, error)
         return None

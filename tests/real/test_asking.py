@@ -35,7 +35,7 @@ pytestmark = pytest.mark.shared_index
     [
         (EncoderError("the server is asleep"), "semantic: the server is asleep"),
         (np.full((1, 64), np.nan, np.float32), "NaN"),
-        (np.ones((1, 63), np.float32), "63 numbers instead of 64"),
+        (np.ones((1, 63), np.float32), "(1, 63) instead of 1 vectors of 64"),
     ],
     ids=["raises", "not a number", "too short"],
 )

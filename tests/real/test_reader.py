@@ -85,7 +85,7 @@ def test_it_is_loaded_once_in_a_process(index: Path, monkeypatch: pytest.MonkeyP
     for _ in range(2):
         with open_retriever(index=index) as retriever:
             assert retriever.search("how long is a weekly copy kept?").trace.signals.reading is not None
-        monkeypatch.setattr("retriever.embedding.onnx.open_session", None)
+        monkeypatch.setattr("retriever.embedding.onnx.Model", None)
 
 
 @pytest.mark.parametrize("read_passages", [3, 0])
