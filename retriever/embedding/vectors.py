@@ -9,12 +9,11 @@ by one writer, then only read:
 Neither the current folder nor the environment configures it, and it opens no folder that is not whole.
 """
 
-import math
 import os
 import sqlite3
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, chdir, closing, contextmanager
 from functools import cache
 from pathlib import Path
@@ -43,7 +42,7 @@ class VectorSearch(ABC):
 
     @abstractmethod
     def search(self, query: FloatMatrix, limit: int) -> list[int]:
-        """Return the keys of the vectors that are nearest to a query, (1, d), best first; `limit`, or all if fewer."""
+        """Return the keys of the vectors that are nearest to a query, (1, d), in any order; all if `limit` is more."""
 
     def close(self) -> None:
         """Release files and memory."""
@@ -54,35 +53,26 @@ class ExactIndex(VectorSearch):
     """The exact cosine similarity to every vector; safe to share between threads."""
 
     def __init__(self, keys: Sequence[int], matrix: "FloatMatrix | WholeMatrix") -> None:
-        """Search an (n, d) matrix, a distinct key for each row, of any length; a row of zeros is near nothing."""
-        self._keys = np.array(keys, np.int64)
+        """Search an (n, d) matrix, a key for each row, ascending; rows of any length but 0."""
+        self._keys = keys
         self._matrix = matrix
-        self._lengths = np.concatenate([_lengths(block) for block in self._blocks()] or [np.empty(0, np.float32)])
-
-    def __len__(self) -> int:
-        return len(self._keys)
+        self._lengths = self._measure(lambda block: np.linalg.norm(block, axis=1))
 
     def search(self, query: FloatMatrix, limit: int) -> list[int]:
-        """Do as `VectorSearch.search`."""
-        if not len(self):
-            return []
+        """Return the keys, best first, ties by key."""
         # Not as a product of matrices: OpenBLAS runs that on all cores, and its threads then wait in a loop for another
         # one, 20 ms of processor time for each question. This is one thread, and no slower.
-        nearness = np.concatenate([np.vecdot(block, query[0]) for block in self._blocks()]) / self._lengths
-        rows = np.arange(len(nearness))
-        if limit < len(rows):
-            rows = np.flatnonzero(nearness >= np.partition(nearness, len(rows) - limit)[len(rows) - limit])
-        keys: list[int] = self._keys[rows[np.lexsort((self._keys[rows], -nearness[rows]))][:limit]].tolist()
-        return keys
+        nearness = self._measure(lambda block: np.vecdot(block, query[0])) / self._lengths
+        least = np.partition(nearness, -limit)[-limit] if limit < len(nearness) else -np.inf
+        rows = np.flatnonzero(nearness >= least)
+        best = rows[np.argsort(-nearness[rows], kind="stable")][:limit]
+        return [self._keys[row] for row in best]
 
-    def _blocks(self) -> Iterator[FloatMatrix]:
-        for first in range(0, len(self._matrix), BLOCK):
-            yield self._matrix[first : first + BLOCK].astype(np.float32, copy=False)
-
-
-def _lengths(matrix: FloatMatrix) -> npt.NDArray[np.float32]:
-    lengths = np.linalg.norm(matrix, axis=1)
-    return np.where(lengths > 0, lengths, 1).astype(np.float32)
+    def _measure(self, measure: Callable[[FloatMatrix], npt.NDArray[np.float32]]) -> npt.NDArray[np.float32]:
+        """Return a number for each vector."""
+        starts = range(0, len(self._matrix), BLOCK)
+        blocks = (self._matrix[start : start + BLOCK].astype(np.float32, copy=False) for start in starts)
+        return np.concatenate([np.empty(0, np.float32), *map(measure, blocks)])
 
 
 # In ChromaDB.
@@ -180,19 +170,15 @@ class VectorIndex(VectorSearch):
             SnapshotError: it is damaged, or of another encoder; ReadOnlyError.
         """
         self._folder = folder
-        self._count = count
         if measure_vectors(folder) != size:  # ChromaDB would take a file that is cut for fewer vectors, or other ones
             raise SnapshotError(f"{folder}: a file is missing or cut; index the documents again")
-        if any(path.exists() and not os.access(path, os.W_OK) for path in (folder, folder / DATABASE_NAME)):
+        if not os.access(folder, os.W_OK):
             raise ReadOnlyError(f"{folder} is read-only, and ChromaDB writes to what it opens")
         with ExitStack() as stack, chroma_errors(folder):
             client = stack.enter_context(open_client(folder))
             self._collection = client.get_collection(fingerprint, embedding_function=None)
-            check_count(self._collection, self._count, folder)
+            check_count(self._collection, count, folder)
             self._opened = stack.pop_all()
-
-    def __len__(self) -> int:
-        return self._count
 
     def search(self, query: FloatMatrix, limit: int) -> list[int]:
         """Do as `VectorSearch.search`; at 100,000 vectors of real text it misses about one in a thousand.
@@ -200,15 +186,9 @@ class VectorIndex(VectorSearch):
         Raises:
             SnapshotError: the vectors are damaged.
         """
-        if not len(self):
-            return []
         with chroma_errors(self._folder):
-            most = min(limit, len(self))
-            found = self._collection.query(query_embeddings=query, n_results=most, include=["distances"])
-        (ids,), (distances,) = found["ids"], found["distances"] or [[]]
-        if any(map(math.isnan, distances)):
-            raise SnapshotError("the vectors are damaged; index the documents again")
-        return [key for _, key in sorted(zip(distances, map(int, ids), strict=True))]
+            (ids,) = self._collection.query(query_embeddings=query, n_results=limit, include=[])["ids"]
+        return list(map(int, ids))
 
     def close(self) -> None:
         """Release files and memory."""
