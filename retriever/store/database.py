@@ -7,7 +7,7 @@ import json
 import shlex
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -79,29 +79,26 @@ class FileConnection(sqlite3.Connection):
     def find_damage(self) -> Iterator[str]:
         """Compare the schema, which SQLite trusts, with a new one; then check the pages, then the keys."""
         try:
-            checks = (self._compare_schema, self._check_pages, self._check_keys)
-            yield from next(filter(None, (list(check()) for check in checks)), ())
+            yield from self._check_schema() or self._check_pages() or self._check_keys()
         except (sqlite3.Error, UnicodeDecodeError) as error:
             yield str(error)
 
-    def _compare_schema(self) -> Iterator[str]:
+    def _check_schema(self) -> list[str]:
         # First of all: SQLite would run the triggers and functions in it.
         query = "SELECT name, sql FROM sqlite_master"
         with closing(sqlite3.connect(":memory:", isolation_level=None)) as new:
             make_schema(new)
-            expected, defined = dict(new.execute(query)), dict(self.execute(query))
-        for name in sorted(expected.keys() | defined.keys()):
-            if defined.get(name) != expected.get(name):
-                yield f"{name} is not defined as it should be"
+            others = {name for name, _ in {*new.execute(query)} ^ {*self.execute(query)}}
+        return [f"{name} is not defined as it should be" for name in sorted(others)]
 
-    def _check_pages(self) -> Iterator[str]:
-        for (found,) in self.execute(f"PRAGMA integrity_check({MAX_NAMED})"):
-            if found != "ok":
-                yield " ".join(str(found).removeprefix("*** in database main ***").split())[:MAX_CHARS]
+    def _check_pages(self) -> list[str]:
+        found = [str(clause) for (clause,) in self.execute(f"PRAGMA integrity_check({MAX_NAMED})")]
+        clauses = [clause.removeprefix("*** in database main ***") for clause in found if clause != "ok"]
+        return [" ".join(clause.split())[:MAX_CHARS] for clause in clauses]
 
-    def _check_keys(self) -> Iterator[str]:
-        for table, _, parent, _ in self.execute("PRAGMA foreign_key_check").fetchmany(MAX_NAMED):
-            yield f"a row of {table} belongs to no row of {parent}"
+    def _check_keys(self) -> list[str]:
+        rows = self.execute("PRAGMA foreign_key_check").fetchmany(MAX_NAMED)
+        return [f"a row of {table} belongs to no row of {parent}" for table, _, parent, _ in rows]
 
 
 def create_file(folder: Path) -> FileConnection:
@@ -109,11 +106,12 @@ def create_file(folder: Path) -> FileConnection:
     with writing_to(folder):
         (folder / FILE_NAME).touch(mode=0o600)
     with _connect(f"{(folder / FILE_NAME).as_uri()}?mode=rw") as connection:
-        if _is_empty(connection):
+        try:
+            _check_format(connection, folder)
+        except NoIndexError:
             connection.execute(f"PRAGMA page_size = {PAGE_BYTES}")
             connection.execute("PRAGMA journal_mode = WAL")
             make_schema(connection)
-        _check_format(connection, folder)
         # The words of a document are spread over their tables: pages are written again and again.
         connection.execute("PRAGMA cache_size = -32000")
     return connection
@@ -142,43 +140,34 @@ def open_file(folder: Path) -> FileConnection:
     """Open a connection for a reader, of a read-only folder too; NoIndexError or another IndexUnusableError."""
     if not is_index(folder):
         raise NoIndexError(f"there is no index in {folder}", hint=suggest("index FOLDER"))
-    path = folder / FILE_NAME
-    failure: sqlite3.OperationalError
     with translate_sqlite_errors(folder):
-        for mode in _reading_modes(path):
-            try:
-                with _connect(f"{path.as_uri()}?{mode}") as connection:
-                    connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
-                    _check_format(connection, folder)
-                    # A search reads some hundred pages here and there, which are then not copied. No memory is taken:
-                    # what is mapped stays in the system's cache.
-                    connection.execute(f"PRAGMA mmap_size = {MAPPED_BYTES}")
-                return connection
-            except sqlite3.OperationalError as error:
-                failure = error
-        raise failure
+        try:
+            return _open_reader(folder, "mode=rw")
+        except sqlite3.OperationalError:
+            log = folder / f"{FILE_NAME}-wal"
+            if log.exists() and log.stat().st_size:
+                raise
+            # Only this reads a database in WAL mode on a read-only disk, but not what is still in the log.
+            return _open_reader(folder, "mode=ro&immutable=1")
 
 
-def _reading_modes(path: Path) -> Iterator[str]:
-    yield from ("mode=rw", "mode=ro")
-    # Only this reads a database in WAL mode on a read-only disk, but not what is still in the log.
-    log = path.with_name(f"{path.name}-wal")
-    if not log.exists() or not log.stat().st_size:
-        yield "mode=ro&immutable=1"
-
-
-def _is_empty(connection: sqlite3.Connection) -> bool:
-    tables = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
-    return not tables and not connection.execute("PRAGMA user_version").fetchone()[0]
+def _open_reader(folder: Path, mode: str) -> FileConnection:
+    with _connect(f"{(folder / FILE_NAME).as_uri()}?{mode}") as connection:
+        _check_format(connection, folder)
+        # A search reads some hundred pages here and there, which are then not copied. No memory is taken: what is
+        # mapped stays in the system's cache.
+        connection.execute(f"PRAGMA mmap_size = {MAPPED_BYTES}")
+    return connection
 
 
 def _check_format(connection: sqlite3.Connection, folder: Path) -> None:
     """Refuse an index that another version made, another program's tables, and an empty database."""
-    if _is_empty(connection):
+    query = "SELECT user_version, (SELECT count(*) FROM sqlite_master) FROM pragma_user_version"
+    found, tables = connection.execute(query).fetchone()
+    if not found and not tables:
         raise NoIndexError(
             f"the index {folder} is empty", hint=suggest(f"index FOLDER --index {shlex.quote(str(folder))}")
         )
-    (found,) = connection.execute("PRAGMA user_version").fetchone()
     if not found:
         raise IndexDamagedError(f"{folder / FILE_NAME} belongs to another program; name another folder with --index")
     says = f"the index {folder} has format {found}, this version reads format {INDEX_FORMAT}"
@@ -207,11 +196,9 @@ def transaction(connection: Connection, kind: str = "IMMEDIATE") -> Iterator[Non
         raise
 
 
-@contextmanager
-def read_transaction(connection: Connection) -> Iterator[None]:
+def read_transaction(connection: Connection) -> AbstractContextManager[None]:
     """Let everything read inside see one state, whatever a writer does meanwhile."""
-    with transaction(connection, "DEFERRED"):
-        yield
+    return transaction(connection, "DEFERRED")
 
 
 @contextmanager
