@@ -1,8 +1,9 @@
 """An answer for people: each hit with its citation, what it says, and why it was found; and how it was made."""
 
 import shutil
-from collections.abc import Container, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Container, Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import TextIO
 
 from rich.console import Console
@@ -54,6 +55,7 @@ class Page:
 
     console: Console
     width: int  # columns to wrap at, on a terminal
+    stems: frozenset[str] = frozenset()  # of the words that are marked
 
     @classmethod
     def on(cls, stream: TextIO) -> "Page":
@@ -61,6 +63,17 @@ class Page:
         width = max(MIN_WIDTH, shutil.get_terminal_size().columns)
         console = PipeConsole(file=stream, width=width, highlight=False, markup=False, emoji=False)
         return cls(console, min(width, MAX_WIDTH))
+
+    def mark(self, text: str) -> Text:
+        """Return the text, which is sanitized, with the question's words marked."""
+        result = Text(text)
+        for start, end in find_highlights(text, self.stems):
+            result.stylize(MATCHED, start, end)
+        return result
+
+    def prose(self, text: str, indent: int = 0) -> None:
+        """Print prose of documents as one paragraph, its words marked."""
+        self.paragraph(self.mark(sanitize_line(text)), indent)
 
     def paragraph(self, text: Text, indent: int = 0) -> None:
         """Print prose; elsewhere than on a terminal it stays one line, so that tools find what is in it."""
@@ -78,10 +91,13 @@ class Page:
         address = make_editor_link(f"{place.folder}/{place.file}", place.cited_lines.first) if is_linked else None
         return Text.assemble((sanitize_line(shorten_citation(place)), CITED + Style(link=address)))
 
-    def quotation(self, text: Text, indent: int) -> None:
-        """Print lines of a document unchanged, behind a bar."""
-        for row in text.split("\n"):
-            self.line(Text.assemble((BAR, QUIET), row), indent)
+    def quote(self, rows: Iterable[str], indent: int = 0, *, cuts: bool = False) -> None:
+        """Print lines of a document behind a bar, unchanged, or each cut where the terminal ends."""
+        for row in rows:
+            line = Text.assemble((BAR, QUIET), self.mark(sanitize(row).expandtabs(4)))
+            if cuts and self.console.is_terminal:
+                line.truncate(self.width - indent, overflow="ellipsis")
+            self.line(line, indent)
 
     def table(self, title: str, explanation: str, rows: Sequence[Sequence[str]], left: Container[int] = (0,)) -> None:
         """Print a heading, and columns as wide as their longest cell, some to the left; rows are never broken."""
@@ -100,14 +116,14 @@ class Page:
 
 def show_answer(page: Page, answer: Answer, *, full: bool, headline: bool = True) -> None:
     """Print every hit, best first."""
-    stems = frozenset(answer.matched_words)
+    page = replace(page, stems=frozenset(answer.matched_words))
     if headline and answer.hits and answer.verdict != "answered":
         page.line(Text(f"{VERDICTS[answer.verdict].removesuffix('.')}:"))
         page.blank()
     for hit in answer.hits:
         if hit.rank > 1:
             page.blank()
-        show_hit(page, hit, stems, full=full)
+        show_hit(page, hit, full=full)
 
 
 def show_similar(page: Page, found: SimilarSections) -> None:
@@ -125,55 +141,37 @@ def show_place(page: Page, found: Hit | Neighbour, beside: str) -> None:
     page.paragraph(Text(CRUMB.join(map(sanitize_line, (*found.breadcrumb, found.title)))), INDENT)
 
 
-def show_hit(page: Page, hit: Hit, stems: frozenset[str], *, full: bool) -> None:
+def show_hit(page: Page, hit: Hit, *, full: bool) -> None:
     """Print the citation, the titles above the section, its text or the part that matched, and why it is a hit."""
     show_place(page, hit, format_section(hit))
     if full:
-        page.quotation(mark_words(sanitize(hit.text).expandtabs(4).rstrip("\n"), stems), INDENT)
+        page.quote(hit.text.rstrip("\n").split("\n"), INDENT)
         if hit.text_cut:
             command = f"{name_program()} read {sanitize_line(hit.node_id)!r}"
             page.line(Text(f"cut here; all of it: {command}", QUIET), INDENT)
-    elif rows := find_rows(hit, stems):
-        show_rows(page, rows, stems, INDENT)
+    elif rows := find_rows(hit, page.stems):
+        page.quote(rows, INDENT, cuts=True)
     elif hit.rank == 1 and "\n" in hit.sentence:
-        show_list(page, hit.sentence, stems, INDENT)
+        for item in hit.sentence.split("\n"):
+            page.prose(item, INDENT)
     elif hit.snippet:  # a heading alone has none
-        page.paragraph(mark_words(sanitize_line(hit.snippet), stems), INDENT)
+        page.prose(hit.snippet, INDENT)
     if fields := format_fields(hit):
-        page.paragraph(mark_words(sanitize_line(fields), stems), INDENT)
+        page.prose(fields, INDENT)
     page.paragraph(Text(f"because: {sanitize_line(because(hit.words, hit.reasons))}", QUIET), INDENT)
 
 
-def show_rows(page: Page, rows: list[str], stems: frozenset[str], indent: int) -> None:
-    """Print lines unchanged, each cut where the terminal ends."""
-    width = page.width - indent - len(BAR) if page.console.is_terminal else max(map(len, rows))
-    text = "\n".join(row if len(row) <= width else f"{row[: width - 1]}\u2026" for row in rows)
-    page.quotation(mark_words(sanitize(text), stems), indent)
-
-
-def show_list(page: Page, text: str, stems: frozenset[str], indent: int = 0) -> None:
-    """Print the items of a list, each on its line."""
-    for row in text.split("\n"):
-        page.paragraph(mark_words(sanitize_line(row), stems), indent)
-
-
-def find_rows(hit: Hit, stems: frozenset[str]) -> list[str]:
+def find_rows(hit: Hit, stems: frozenset[str]) -> Sequence[str]:
     """Return the lines of a passage that holds a table or code: those around the most words of the question."""
-    rows = [row.expandtabs(4).rstrip() for row in hit.verbatim]
-    if len(rows) <= MAX_ROWS or "\n" in hit.sentence:
-        return rows if len(rows) <= MAX_ROWS else []  # of a list, its items are shown
+    rows = hit.verbatim
+    if len(rows) <= MAX_ROWS:
+        return rows
+    if "\n" in hit.sentence:
+        return ()  # of a list, its items are shown
     matches = [len(find_highlights(row, stems)) for row in rows]
     best = min(matches.index(max(matches)), len(rows) - MAX_ROWS + 1)
-    head = rows[:1] if rows[0].lstrip().startswith("|") and best else []
-    return [*head, *rows[best : best + MAX_ROWS - len(head)]]
-
-
-def mark_words(text: str, stems: frozenset[str]) -> Text:
-    """Return the text, which is sanitized, with the question's words marked."""
-    result = Text(text)
-    for start, end in find_highlights(text, stems):
-        result.stylize(MATCHED, start, end)
-    return result
+    head = rows[:1] if rows[0].lstrip().startswith("|") and best else ()
+    return (*head, *rows[best : best + MAX_ROWS - len(head)])
 
 
 # A short answer.
@@ -184,24 +182,26 @@ def show_sentences(page: Page, short: ShortAnswer) -> None:
 
     Code that is quoted keeps its lines, a list its items.
     """
-    answer, is_quoted = short.answer, not short.writer
+    answer = short.answer
     if short.writer:  # below what is quoted
         page.blank()
         page.line(Text(f"Written by {sanitize_line(short.writer)}, and checked:"))
     elif answer.verdict == "weak":
         page.line(Text(CLOSEST_PASSAGES))
         page.blank()
-    stems = frozenset(answer.matched_words)
+    page = replace(page, stems=frozenset(answer.matched_words))
     for sentence in short.sentences:
         doubt = f"{format_doubt(sentence.citation_state)}{sanitize_line(format_status(sentence, answer.hits))}"
         cited = page.cite(sentence).append(doubt, QUIET)
-        quoted = [hit for hit in answer.hits if is_quoted and hit.node_id == sentence.node_id]
-        rows = find_rows(quoted[0], stems) if quoted and quoted[0].passage == sentence.span else []
+        place = sentence.node_id, sentence.span
+        quoted = (hit for hit in answer.hits if not short.writer and (hit.node_id, hit.passage) == place)
+        rows = next((find_rows(hit, page.stems) for hit in quoted), ())
         if "\n" in sentence.text:
-            show_list(page, sentence.text, stems)
+            for item in sentence.text.split("\n"):
+                page.prose(item)
             page.line(cited)
         elif rows and not rows[0].lstrip().startswith("|"):  # a row of a table becomes a sentence, with its headers
-            show_rows(page, rows, stems, 0)
+            page.quote(rows, cuts=True)
             page.line(cited)
         else:
             page.paragraph(Text(f"{sanitize_line(sentence.text)}  ").append_text(cited))
@@ -220,41 +220,31 @@ def show_dropped(page: Page, short: ShortAnswer) -> None:
 
 
 def show_explanation(page: Page, answer: Answer, spent: Spent) -> None:
-    """Print how an answer was made, a table for each part of it."""
-    for title, explanation, rows in list_tables(answer, spent):
-        page.table(title, explanation, rows, left=(1, 2))
-
-
-def list_tables(answer: Answer, spent: Spent) -> Iterator[tuple[str, str, list[tuple[str, str, str]]]]:
-    """Yield the stages, the verdict, each source's first ranks, the fused sums, and what a language model made up."""
-    trace = answer.trace
+    """Print the stages, the verdict, each source's first ranks, the fused sums, and what a language model made up."""
+    trace, table = answer.trace, partial(page.table, left=(1, 2))
     stages = [(f"{stage.milliseconds:.1f}", stage.name.value, stage.note) for stage in trace.stages]
     opening = (f"{spent.opening:.1f}", "opening", "modules, index, changed files")
-    yield "stages", "milliseconds, and what was found", [opening, *stages, (f"{spent.total:.1f}", "total", "")]
+    table("stages", "milliseconds, and what was found", [opening, *stages, (f"{spent.total:.1f}", "total", "")])
 
-    values = {name: getattr(trace.signals, name) for name, _ in SIGNALS}
-    signals = [("-" if values[name] is None else f"{values[name]:.2f}", name, meaning) for name, meaning in SIGNALS]
+    values = ((getattr(trace.signals, name), name, meaning) for name, meaning in SIGNALS)
+    signals = [("-" if value is None else f"{value:.2f}", name, meaning) for value, name, meaning in values]
     form = (trace.signals.form, "form", "what the question is made of")
-    yield "verdict", f"{answer.verdict}, confidence {answer.confidence:.2f}", [*signals, form]
+    table("verdict", f"{answer.verdict}, confidence {answer.confidence:.2f}", [*signals, form])
 
     for ranking in trace.rankings:
-        found = f"{len(ranking.items):,} found, by {ranking.scale}, weight {ranking.weight:.3g}; score"
         first = ranking.items[:FIRST_RANKS]
-        yield (
-            ranking.source,
-            found,
-            [(f"{item.score:.4g}", item.node_id, str(item.matched or item.via or "")) for item in first],
-        )
+        found = f"{len(ranking.items):,} found, by {ranking.scale}, weight {ranking.weight:.3g}; score"
+        rows = [(f"{item.score:.4g}", item.node_id, str(item.matched or item.via or "")) for item in first]
+        table(ranking.source, found, rows)
 
     fused = []
     for hit in answer.hits:
         sum_of_parts = " + ".join(f"{item.share:.5f} {item.source}" for item in hit.evidence)
         fused.append((f"{hit.score:.5f}", f"{hit.citation}{format_doubt(hit.citation_state)}", f"= {sum_of_parts}"))
-    yield "fused", answer.hits[0].scale if answer.hits else "no hits", fused
+    table("fused", answer.hits[0].scale if answer.hits else "no hits", fused)
 
     if report := answer.expansion:
         texts = [("", "searched with", text) for text in (*report.rewordings, *report.passages)]
-        dropped = [("", "dropped", f"{item.text} ({item.reason})") for item in report.dropped]
-        if texts or dropped:
-            explanation = "written by a language model to search with, found in no document"
-            yield "hypothetical", explanation, texts + dropped
+        texts += [("", "dropped", f"{item.text} ({item.reason})") for item in report.dropped]
+        if texts:
+            table("hypothetical", "written by a language model to search with, found in no document", texts)
