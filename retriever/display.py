@@ -3,10 +3,11 @@
 import os
 import re
 import shlex
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from enum import Enum
-from functools import cache, lru_cache
+from functools import cache
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
@@ -17,7 +18,7 @@ from pageindex.text import sanitize_line as sanitize_line
 from retriever.errors import UsageError, name_program
 from retriever.lexical.sections import is_status
 from retriever.lexical.tokens import is_unspaced, tokenize_unit
-from retriever.query import Correction, ExpansionReport, Scope
+from retriever.query import ExpansionReport, Scope
 from retriever.trace import Spent
 from retriever.types import Answer, Cited, CitedSentence, Degradation, Hit, IndexState, ShortAnswer
 
@@ -42,18 +43,6 @@ SIGNALS = (
     ("margin", "deviations of the nearest passage above what unrelated questions find"),
     ("lead", "how far the first section's score is above the third's, beyond chance"),
 )
-
-# What indexing does, by the stage's name, where that says little to people.
-STAGES = {
-    "words": "indexing words",
-    "ordering": "indexing vectors",
-}
-
-
-def explain_corrections(corrections: Sequence[Correction]) -> str:
-    """Return `searched for severance (you wrote severence)`."""
-    return f"searched for {', '.join(f'{item.searched} (you wrote {item.wrote})' for item in corrections)}"
-
 
 # How a section that the tree brought in stands to the hit that it stands near, by `RelationKind`.
 RELATIONS = {
@@ -172,7 +161,8 @@ def list_remarks(answer: Answer, refresh: str = "index again to search them") ->
     """
     state, remarks = answer.index, list[str]()
     if answer.corrections:
-        remarks.append(f"{explain_corrections(answer.corrections)}; double quotes keep a word as it is written")
+        searched = ", ".join(f"{item.searched} (you wrote {item.wrote})" for item in answer.corrections)
+        remarks.append(f"searched for {searched}; double quotes keep a word as it is written")
     if answer.follow_up:
         remarks.append(f"understood as: {answer.follow_up.question}")
     remarks += [*map(str, answer.degraded), *answer.notes]
@@ -226,7 +216,6 @@ def shorten_citation(place: Cited) -> str:
 
 
 EDITOR_VARIABLE = "HYBRID_RETRIEVE_EDITOR"
-NO_EDITOR = "none"
 # By editor: `{path}` is percent-encoded but for its slashes. The schemes are those that the
 # editors register themselves; MacVim's for Vim, that of the usual desktop entry for Emacs. Obsidian takes no line.
 EDITOR_TEMPLATES = {
@@ -238,13 +227,12 @@ EDITOR_TEMPLATES = {
 }
 
 
-@lru_cache(maxsize=64)  # the hits of an answer are in few folders
 def is_in_vault(folder: PurePath) -> bool:
     """Return whether a folder is a vault of Obsidian, or in one."""
     return any(os.path.isdir(place / ".obsidian") for place in (folder, *folder.parents))  # noqa: PTH112 - never raises
 
 
-def make_editor_link(absolute_path: str, line: int, default: str = NO_EDITOR) -> str:
+def make_editor_link(absolute_path: str, line: int, default: str = "none") -> str:
     """Return the address of a 1-based line of a file in the editor of HYBRID_RETRIEVE_EDITOR; empty for none.
 
     Without the variable, a file of a vault opens in Obsidian.
@@ -259,7 +247,7 @@ def make_editor_link(absolute_path: str, line: int, default: str = NO_EDITOR) ->
     """
     file = PurePath(absolute_path)
     editor = os.environ.get(EDITOR_VARIABLE) or ("obsidian" if is_in_vault(file.parent) else default)
-    if editor == NO_EDITOR:
+    if editor == "none":
         return ""
     address = EDITOR_TEMPLATES.get(editor, editor)
     # Printable ASCII alone: nothing in it can end the sequence that makes a terminal show a link.
@@ -405,7 +393,8 @@ def dump_node(node: Node) -> dict[str, Any]:
 
 def sum_timings(answer: Answer, spent: Spent) -> dict[str, float]:
     """Return milliseconds: `opening` (loading, indexing --docs), each stage of the search, `total` by the clock."""
-    by_stage: dict[str, float] = {"opening": spent.opening}
+    by_stage = defaultdict[str, float](float, opening=spent.opening)
     for stage in answer.trace.stages:
-        by_stage[stage.name] = by_stage.get(stage.name, 0.0) + stage.milliseconds
-    return {name: round(value, 3) for name, value in by_stage.items()} | {"total": round(spent.total, 3)}
+        by_stage[stage.name] += stage.milliseconds
+    by_stage["total"] = spent.total
+    return {name: round(value, 3) for name, value in by_stage.items()}

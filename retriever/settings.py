@@ -207,7 +207,7 @@ class Setting:
     type: Any
     default: Any
     help: str
-    other_flags: tuple[str, ...]  # beside `flag`, the shortest first
+    other_flags: tuple[str, ...]  # beside its own, the shortest first
 
     @property
     def key(self) -> str:
@@ -215,19 +215,15 @@ class Setting:
         return ".".join(self.path)
 
     @property
-    def flag(self) -> str:
-        """As on the command line: `--encoder-kind`."""
-        return "--" + "-".join(self.path).replace("_", "-")
+    def flags(self) -> tuple[str, ...]:
+        """As on the command line: `--encoder-kind`; a switch has two words in one."""
+        own = "-".join(self.path).replace("_", "-")
+        return (*self.other_flags, f"--{own}/--no-{own}" if self.type is bool else f"--{own}")
 
     @property
     def variable(self) -> str:
         """As in the environment: `HYBRID_RETRIEVE_ENCODER_KIND`."""
-        return name_variable(*self.path)
-
-
-def name_variable(*path: str) -> str:
-    """Return the environment variable of a setting."""
-    return ENVIRONMENT_PREFIX + "_".join(path).upper()
+        return ENVIRONMENT_PREFIX + "_".join(self.path).upper()
 
 
 @cache
@@ -263,7 +259,8 @@ def merge(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
 # Profiles, and the layers over them.
 
 DEFAULT_PROFILE = "balanced"
-KEYS = {section: name_variable(section, "api_key") for section in ("encoder", "llm", "rerank")}  # of their servers
+# The variables of the keys for their servers.
+KEYS = {section: f"{ENVIRONMENT_PREFIX}{section.upper()}_API_KEY" for section in ("encoder", "llm", "rerank")}
 MAX_PROFILE_BYTES = 64 * 1024
 
 # A place to name in messages, and nested settings.

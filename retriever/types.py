@@ -492,7 +492,7 @@ class Encoder(Protocol):
 
 
 class Progress(Protocol):
-    """Told how far long work has come; its stages: `reading`, `words`, `embedding`, ..."""
+    """Told how far long work has come; its stages: `reading`, `indexing words`, `embedding`, ..."""
 
     def start(self, stage: str, total: int, unit: str) -> None:
         """Report that a stage of `total` units begins."""

@@ -16,7 +16,7 @@ from pathlib import Path
 import click
 
 from retriever.command_line import COMMANDS, GROUPS
-from retriever.command_line.options import SettingOption, WithHelp, setting_flags
+from retriever.command_line.options import SettingOption, WithHelp
 from retriever.command_line.program import command_line, load_command
 from retriever.command_line.show import format_yaml
 from retriever.settings import list_settings
@@ -53,7 +53,7 @@ def write_page() -> str:
             parts += [*option_table([row for row in option_rows(name) if row not in common]), ""]
     parts += [SETTINGS, "| key | flag | default | meaning |", "|---|---|---|---|"]
     for item in list_settings():
-        flags = ", ".join(f"`{flag}`" for flag in setting_flags(item))
+        flags = ", ".join(f"`{flag}`" for flag in item.flags)
         parts.append(f"| `{item.key}` | {flags} | {format_yaml(item.default)} | {cell(item.help)} |")
     return "\n".join([*parts, ""])
 

@@ -1,6 +1,7 @@
 """`ask`: a question, answered with sections, the default command; `answer`: a few sentences above them."""
 
 import shlex
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -11,7 +12,7 @@ import click
 
 from retriever.command_line import COMMANDS, options
 from retriever.command_line.options import ExitCode, Opening
-from retriever.command_line.output import Console, Output, Printer, note_pending, print_text
+from retriever.command_line.output import Console, Output, Printer, print_text
 from retriever.errors import IndexUnusableError, UsageError, name_program
 from retriever.looking.indexes import list_indexes
 from retriever.query import AskRequest, Scope
@@ -52,10 +53,8 @@ PEERS = {
     settings=(),
 )
 @options.question
-@options.docs
-@options.index
+@options.opened
 @click.option("--all", "everywhere", is_flag=True, help="Ask each of your indexes (see `indexes`).")
-@options.profile
 @options.scope
 @click.option("--full", is_flag=True, help="Show each section's text, not only a snippet.")
 @click.option("--explain", is_flag=True, help="Show how the answer was made, stage by stage.")
@@ -106,7 +105,7 @@ def ask(
                 raise
             console.note(f"not asked: {error}")
         else:
-            note_pending(answers[-1], one.index, console)
+            printer.note_pending(answers[-1])
     return ExitCode.OK if answers else ExitCode.ERROR
 
 
@@ -162,9 +161,7 @@ def check_words(words: Sequence[str], console: Console) -> None:
     settings=(),
 )
 @options.question
-@options.docs
-@options.index
-@options.profile
+@options.opened
 @options.scope
 @options.conversation
 @options.no_llm
@@ -182,20 +179,22 @@ def answer(
     If a local language model (Ollama) is running, it writes them, and each is checked against the lines that it cites;
     otherwise they are quoted from the documents.
     """
-    from retriever.command_line.render import show_dropped, show_sentences  # rich
+    from retriever.command_line.render import Page, show_dropped, show_sentences  # rich
 
+    page = Page.on(sys.stdout)
     printer = Printer(console, output, opening.index)
     request = AskRequest(options.join_question(words, 'answer "how do I ...?"'), conversation, scope)
 
     def tell(short: "ShortAnswer") -> None:
-        if short.sentences:
-            output.draw_part(lambda page: show_sentences(page, short))
+        if short.sentences and output.is_for_people:
+            show_sentences(page, short)
 
     with opening.open(console) as retriever, announce_model(retriever.profile, console):
         short = retriever.answer(request, on_quoted=tell)
         if short.writer:  # below what the documents say, which stands since the search
             tell(short)
-        output.draw_part(lambda page: show_dropped(page, short))
+        if output.is_for_people:
+            show_dropped(page, short)
         printer.show(short.answer, short)
         if short.answer.verdict != "none":
             console.note(short.note, dim=True)

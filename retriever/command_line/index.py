@@ -237,9 +237,7 @@ def forget_paths(
     "machines can reach --host.",
 )
 @click.option("--open", "opens", is_flag=True, help="Serve --web, and open it in your browser.")
-@options.docs
-@options.index
-@options.profile
+@options.opened
 @options.no_llm
 def serve(
     console: Console,
@@ -289,9 +287,7 @@ def serve(
     "mcp --profile recall",
     settings=(),
 )
-@options.docs
-@options.index
-@options.profile
+@options.opened
 @options.no_llm
 def mcp(console: Console, opening: Opening) -> ExitCode:
     """Serve the agent that started this command, by MCP over standard input and output, until it closes them.

@@ -57,7 +57,12 @@ docs = click.option(
 )
 # What it chooses becomes the parameter `output`, which prints the results.
 output = click.option(
-    "--json", "output", type=click.UNPROCESSED, flag_value=JsonOutput(), help="Print JSON, for programs."
+    "--json",
+    "output",
+    type=click.UNPROCESSED,
+    flag_value=JsonOutput(),
+    default=Output(),
+    help="Print JSON, for programs.",
 )
 no_llm = click.option("--no-llm", is_flag=True, help="Do not use a language model.")
 question = click.argument("words", nargs=-1, metavar="QUESTION")
@@ -68,6 +73,10 @@ conversation = click.option(
     multiple=True,
     metavar="TEXT",
     help="Give an earlier question that this one follows up on. Repeatable, oldest first.",
+)
+quiet = click.option("-q", "--quiet", is_flag=True, help="Print results and errors only.")
+verbose = click.option(
+    "-v", "--verbose", is_flag=True, help="Print more details: files read, all of `status`, stack traces."
 )
 folders = click.argument("docs", nargs=-1, required=True, metavar="DOCS...", shell_complete=complete_path)
 
@@ -80,6 +89,13 @@ profile = click.option(
     shell_complete=complete_profile,
     help="Take the settings of this profile (see `profiles`), or of a YAML file.",
 )
+
+
+def opened(function: Callable[..., ExitCode]) -> Callable[..., ExitCode]:
+    """Add --docs, --index and --profile, which become the parameter `opening`."""
+    return docs(index(profile(function)))
+
+
 # By the fields of `Scope`.
 SCOPE_OPTIONS = {
     "folders": ("--in", "FOLDER", "Search only this folder or file. Repeatable."),
@@ -128,17 +144,10 @@ class Opening(NamedTuple):
         try:
             return open_these(self.docs)
         except NoIndexError as error:
-            if not (error.folder and console.can_ask and confirm(f"{error.folder} has no index yet. Index it now?")):
+            question = f"{sanitize_line(error.folder)} has no index yet. Index it now?"
+            if not (error.folder and console.can_ask and click.confirm(question, default=True, err=True)):
                 raise
             return open_these([error.folder])
-
-
-def confirm(question: str) -> bool:
-    """Ask the user at the terminal, where Enter is the default; Ctrl-C ends the program, as elsewhere."""
-    try:
-        return click.confirm(sanitize_line(question), default=True, err=True)
-    except click.Abort:
-        raise KeyboardInterrupt from None
 
 
 # The flags of settings, and help pages with examples.
@@ -156,7 +165,7 @@ class SettingOption(click.Option):
         origin = get_origin(setting.type)
         kind: Any = getattr(setting.type, "__origin__", setting.type)  # of Annotated[int, ...], the int
         super().__init__(
-            ["setting_" + "_".join(setting.path), *setting_flags(setting)],
+            ["setting_" + "_".join(setting.path), *setting.flags],
             type=click.Choice(get_args(setting.type)) if origin is Literal else kind if kind in (int, float) else None,
             multiple=origin is tuple,
             default=None,
@@ -166,13 +175,6 @@ class SettingOption(click.Option):
             show_envvar=True,
             help=setting.help,
         )
-
-
-def setting_flags(setting: Setting) -> tuple[str, ...]:
-    """Return the flags of a setting, the shortest first; a switch has two words in one."""
-    if setting.type is bool:
-        return (f"{setting.flag}/--no-{setting.flag.removeprefix('--')}",)
-    return (*setting.other_flags, setting.flag)
 
 
 class WithHelp(click.Command):
@@ -209,8 +211,6 @@ class Command(WithHelp):
                 settings = merge(settings, nest(option.setting.path, value))
         if given.pop("no_llm", False):
             settings = merge(settings, WITHOUT_LLM)
-        if "output" in wanted:
-            given["output"] = given["output"] or Output()
         if "opening" in wanted:
             named = {name: given.pop(name) for name in ("docs", "index", "profile") if name in given}
             given["opening"] = Opening(**named, settings=settings)
@@ -229,15 +229,7 @@ def command(
         made = click.command(cls=Command, examples=examples, epilog=epilog)(function)
         if settings is not None:
             made.params += [SettingOption(item) for item in list_settings() if item.path[0] in (settings or item.path)]
-        quiet, verbose = (
-            "Print results and errors only.",
-            "Print more details: files read, all of `status`, stack traces.",
-        )
-        made.params += [
-            click.Option(["-q", "--quiet"], is_flag=True, help=quiet),
-            click.Option(["-v", "--verbose"], is_flag=True, help=verbose),
-        ]
-        return made
+        return verbose(quiet(made))
 
     return decorate
 

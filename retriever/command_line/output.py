@@ -21,7 +21,6 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from retriever.display import (
-    STAGES,
     add_version,
     describe_freshness,
     describe_search,
@@ -146,7 +145,7 @@ class ProgressLine:
         seconds = time.perf_counter() - self._begun
         if seconds < self._next_s:
             return
-        line = f"{STAGES.get(stage, stage)}: {done:,} of {self._total:,} {self._unit}"
+        line = f"{stage}: {done:,} of {self._total:,} {self._unit}"
         if done:
             left = format_duration(seconds * (self._total - done) / done) or "less than a minute"
             line += f", {left} left"
@@ -197,10 +196,6 @@ class Output:
 
     def draw(self, content: Any, draw: Callable[["Page"], object]) -> None:  # noqa: ANN401 - as above
         """Do as `show` where people get a page with colours."""
-        self.draw_part(draw)
-
-    def draw_part(self, draw: Callable[["Page"], object]) -> None:
-        """Print a part of a page at once; programs get it with the whole."""
         from retriever.command_line.render import Page  # rich
 
         draw(Page.on(sys.stdout))
@@ -217,9 +212,6 @@ class JsonOutput(Output):
 
     def draw(self, content: Any, draw: object) -> None:  # noqa: ANN401 - as above
         self.show(content, ())
-
-    def draw_part(self, draw: object) -> None:
-        pass
 
 
 def print_line(text: str) -> None:
@@ -313,8 +305,7 @@ class Printer:
             parts = (searched, answer.profile, str(spent), describe_freshness(answer.index))
             self.console.note(" | ".join(filter(None, parts)), dim=True)
 
-
-def note_pending(answer: "Answer", index: str | None, console: Console) -> None:
-    """Say how to embed the rest of an index that is not finished."""
-    if answer.index.embedded_share < 1:
-        console.note(f"note: to embed the rest, run: {format_refresh_command(answer.index, index)}")
+    def note_pending(self, answer: "Answer") -> None:
+        """Say how to embed the rest of an index that is not finished."""
+        if answer.index.embedded_share < 1:
+            self.console.note(f"note: to embed the rest, run: {format_refresh_command(answer.index, self.index)}")

@@ -13,6 +13,7 @@ from textwrap import wrap
 from prompt_toolkit.application import Application
 from prompt_toolkit.application.run_in_terminal import in_terminal
 from prompt_toolkit.buffer import Buffer
+from prompt_toolkit.document import Document
 from prompt_toolkit.formatted_text import StyleAndTextTuples
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.layout import BufferControl, Dimension, FormattedTextControl, HSplit, Layout, VSplit, Window
@@ -48,9 +49,7 @@ EDITORS = {
 
 @options.command("pick", 'pick "vacation" --in handbook', settings=("top_k", "exact"))
 @options.question
-@options.docs
-@options.index
-@options.profile
+@options.opened
 @options.scope
 def pick(console: Console, scope: Scope, opening: Opening, words: tuple[str, ...]) -> ExitCode:
     """Type a question, see the sections as you type, and open one in your editor ($VISUAL, else $EDITOR).
@@ -70,12 +69,8 @@ class Picker:
     def __init__(self, retriever: Retriever, scope: Scope, question: str) -> None:
         self._retriever, self._scope = retriever, scope
         self._answer: Answer | None = None
-        self._chosen = 0
-        self._note = ""
-        self._typed = asyncio.Event()
-        self._typed.set()
-        self.question = Buffer(multiline=False, on_text_changed=lambda _: self._typed.set())
-        self.question.text, self.question.cursor_position = question, len(question)
+        self._chosen, self._note = 0, ""
+        self.question = Buffer(multiline=False, document=Document(question), on_text_changed=self._search_soon)
         typed = Window(BufferControl(self.question, input_processors=[BeforeInput("> ", "class:cited")]), height=1)
         hits = Window(FormattedTextControl(self._draw_hits), width=EQUAL)
         preview = Window(FormattedTextControl(self._draw_preview), wrap_lines=True, width=EQUAL)
@@ -87,35 +82,36 @@ class Picker:
 
     def run(self) -> None:
         """Show it until the user ends it."""
+        self.application.run(pre_run=self._search_soon)
 
-        def begin() -> None:
-            self.application.create_background_task(self._follow())
-
-        self.application.run(pre_run=begin)
+    @property
+    def hits(self) -> tuple[Hit, ...]:
+        """What was found."""
+        return self._answer.hits if self._answer else ()
 
     @property
     def hit(self) -> Hit | None:
         """The chosen hit."""
-        hits = self._answer.hits if self._answer else ()
-        return hits[self._chosen] if self._chosen < len(hits) else None
+        return self.hits[self._chosen] if self._chosen < len(self.hits) else None
 
-    async def _follow(self) -> None:
-        """Search for what is typed, whenever it has changed."""
-        while True:
-            await self._typed.wait()
-            self._typed.clear()
-            await asyncio.sleep(PAUSE_S)
-            if not self._typed.is_set():  # nobody is still typing
-                await self._search(self.question.text.strip())
-                self.application.invalidate()
+    def _search_soon(self, _: object = None) -> None:
+        self.application.create_background_task(self._search(self.question.text))
 
-    async def _search(self, question: str) -> None:
+    async def _search(self, typed: str) -> None:
+        """Search for what is typed, unless more is typed meanwhile."""
+        await asyncio.sleep(PAUSE_S)
+        if typed != self.question.text:
+            return
         self._note, self._chosen = "", 0
+        request = AskRequest(typed.strip(), scope=self._scope, is_typing=True)
         try:
-            request = AskRequest(question, scope=self._scope, is_typing=True)
-            self._answer = await asyncio.to_thread(self._retriever.search, request) if question else None
+            answer = await asyncio.to_thread(self._retriever.search, request) if request.question else None
         except RetrieverError as error:  # such as a filter that is half typed: the last answer stays
             self._note = error.message
+        else:
+            if typed == self.question.text:
+                self._answer = answer
+        self.application.invalidate()
 
     # What is drawn.
 
@@ -125,8 +121,8 @@ class Picker:
 
     def _draw_hits(self) -> StyleAndTextTuples:
         drawn: StyleAndTextTuples = [] if self._answer else [("class:quiet", START)]
-        for number, hit in enumerate(self._answer.hits if self._answer else ()):
-            mark = "reverse" if number == self._chosen else ""
+        for hit in self.hits:
+            mark = "reverse" if hit is self.hit else ""
             if mark:
                 drawn.append(("[SetCursorPosition]", ""))
             cited = sanitize_line(shorten_citation(hit))
@@ -158,7 +154,7 @@ class Picker:
     def _draw_status(self) -> str:
         if self._note or self._answer is None:
             return sanitize_line(self._note) or KEYS
-        count = f"{self._chosen + 1}/{len(self._answer.hits)}" if self._answer.hits else "nothing found"
+        count = f"{self._chosen + 1}/{len(self.hits)}" if self.hits else "nothing found"
         return f"{count}  {self._answer.verdict}   {KEYS}"
 
     # What keys do.
@@ -167,8 +163,7 @@ class Picker:
         keys = KeyBindings()
 
         def move(by: int) -> None:
-            last = len(self._answer.hits) - 1 if self._answer else 0
-            self._note, self._chosen = "", max(0, min(self._chosen + by, last))
+            self._note, self._chosen = "", max(0, min(self._chosen + by, len(self.hits) - 1))
 
         for name, by in (("down", 1), ("up", -1), ("c-n", 1), ("c-p", -1), ("pagedown", 5), ("pageup", -5)):
             keys.add(name)(lambda _, by=by: move(by))

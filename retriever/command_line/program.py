@@ -116,7 +116,7 @@ def report_error(error: Exception | KeyboardInterrupt) -> int:
         case BrokenPipeError():  # the reader has what it wants, as in `| head`
             abandon_output()
             return ExitCode.OK
-        case KeyboardInterrupt():
+        case KeyboardInterrupt() | click.Abort():
             code, message = ExitCode.INTERRUPTED, "interrupted"
         case click.UsageError():
             page = f" (see {error.ctx.command_path} --help)" if error.ctx else ""

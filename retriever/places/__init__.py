@@ -211,7 +211,7 @@ class FolderStore(Store):
         from retriever.store import text_vectors, writing
 
         keys, matrix = text_vectors.distinct_vectors(connection, state.fingerprint)
-        progress.start("ordering", len(keys), "vectors")
+        progress.start("indexing vectors", len(keys), "vectors")
         # A name of its own: what ChromaDB could not open once it opens never again in this process.
         draft = locate_chroma(self.folder, token_hex(8)).with_suffix(".draft")
         try:
@@ -221,7 +221,7 @@ class FolderStore(Store):
             draft.rename(folder)
         finally:
             shutil.rmtree(draft, ignore_errors=True)
-        progress.finish("ordering")
+        progress.finish("indexing vectors")
 
     def explain_errors(self) -> AbstractContextManager[None]:
         """Turn SQLite's errors into those of this program."""

@@ -29,13 +29,13 @@ def build_words(
         for table in ("postings", "words"):
             connection.execute(f"DELETE FROM {table}")
         documents = reading.document_keys(connection)
-    progress.start("words", len(documents), "files")
+    progress.start("indexing words", len(documents), "files")
     for start in range(0, len(documents), DOCUMENTS_AT_ONCE):
         texts = read_texts(connection, documents[start : start + DOCUMENTS_AT_ONCE])
         write_words(connection, {key: item.written for key, item in texts.items()})
         write_postings(connection, {key: tokenize_text(item) for key, item in texts.items()})
-        progress.advance("words", start)
-    progress.finish("words")
+        progress.advance("indexing words", start)
+    progress.finish("indexing words")
     # Never the name of another state: what other processes keep of one, they keep by it.
     writing.set_meta(connection, "snapshot", token_hex(8))
 

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from pageindex.node import Span
-from retriever.display import STAGES, code
+from retriever.display import code
 from retriever.errors import (
     IndexLockedError,
     LanguageModelError,
@@ -207,8 +207,7 @@ class LastProgress(NoProgress):
 
     def __str__(self) -> str:
         """Return ` (embedding 1,200 of 3,400 texts)`; empty before the first stage."""
-        name = STAGES.get(self.stage, self.stage)
-        return f" ({name}: {self.done:,} of {self.total:,} {self.unit})" if self.stage else ""
+        return f" ({self.stage}: {self.done:,} of {self.total:,} {self.unit})" if self.stage else ""
 
 
 class Arguments(BaseModel):

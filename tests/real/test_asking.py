@@ -130,7 +130,7 @@ def test_how_many_are_shown_changes_no_answer(by_the_model: Retriever) -> None:
 def test_an_index_that_was_never_finished_says_what_to_run(tmp_path: Path) -> None:
     shelf = Shelf(tmp_path, PAGES)
     with pytest.raises(KeyboardInterrupt):
-        shelf.update(progress=Interrupting("words", 0))
+        shelf.update(progress=Interrupting("indexing words", 0))
     with pytest.raises(NoIndexError, match=r"is not finished; run: python -m retriever index"):
         shelf.ask("word")
 

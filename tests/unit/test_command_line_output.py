@@ -237,6 +237,6 @@ def test_progress_is_a_line_written_over_itself_and_then_empty(monkeypatch: pyte
     monkeypatch.setattr(sys, "stderr", terminal)
     monkeypatch.setenv("COLUMNS", "30")
     line = ProgressLine(Console())
-    line.start("words", 3400, "files and more")
-    line.finish("words")
+    line.start("indexing words", 3400, "files and more")
+    line.finish("indexing words")
     assert terminal.getvalue() == f"\rindexing words: 0 of 3,400 fi\r\r{'':29}\r"
