@@ -315,15 +315,10 @@ def read_excerpt(connection: Connection, reference: str, access: FolderAccess) -
     else:
         node, anchor = find_line_holder(nodes, span.first), anchors.anchor(key, span, text)
     return Excerpt(
-        node_id=node.id,
-        folder=anchors.documents[key].folder,
-        file=node.path,
-        span=anchor.span,
+        **anchors.cite(key, node.id, anchor).place,
         text=text,
         title=node.title,
         breadcrumb=node.breadcrumb,
-        citation_state=anchor.state,
-        cited_as=anchors.documents[key].name,
     )
 
 
@@ -387,22 +382,17 @@ def cite_nodes(view: View, node_ids: Iterable[str], access: FolderAccess) -> dic
     anchors = Anchors(view.connection, set(keys.values()), access)
     cited = {}
     for node_id, key in keys.items():
-        node, document = nodes[node_id], anchors.documents[key]
+        node = nodes[node_id]
         if node.span:
             anchor = anchors.anchor(key, node.span, node.text)
         else:
             last = max((part.span.last for part in tree.sections(key) if part.span), default=1)
             anchor = Anchor(Span(1, last), anchors.look_at(key)[0])
         cited[node_id] = Neighbour(
-            node_id=node_id,
-            folder=document.folder,
-            file=node.path,
-            span=anchor.span,
+            **anchors.cite(key, node_id, anchor).place,
             title=node.title,
             breadcrumb=node.breadcrumb,
             summary=cut(node.summary, SUMMARY_CHARS),
-            citation_state=anchor.state,
-            cited_as=document.name,
         )
     return cited
 

@@ -9,7 +9,7 @@ from pageindex.node import Span
 from retriever.indexing.request import FolderAccess
 from retriever.store.database import Connection
 from retriever.store.reading import GIVEN, select
-from retriever.types import CitationState
+from retriever.types import CitationState, Cited
 
 
 @dataclass(frozen=True)
@@ -64,6 +64,18 @@ class Anchors:
         """
         state, now = self.look_at(document_key)
         return find_anchor(span, text, now) if state == "stale" else Anchor(span, state)
+
+    def cite(self, document_key: int, node_id: str, anchor: Anchor) -> Cited:
+        """Return a section of a document where it is now, ready to be cited."""
+        document = self.documents[document_key]
+        return Cited(
+            node_id=node_id,
+            folder=document.folder,
+            file=document.path,
+            span=anchor.span,
+            citation_state=anchor.state,
+            cited_as=document.name,
+        )
 
     def look_at(self, document_key: int) -> tuple[CitationState, str]:
         """Return `exact`, `stale`, `gone` or `unchecked` for the whole file, and its text, empty unless `stale`."""

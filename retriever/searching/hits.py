@@ -96,10 +96,7 @@ def build_hits(
         hits.append(
             Hit(
                 rank=rank,
-                node_id=node.id,
-                folder=rows.anchors.documents[key].folder,
-                file=node.path,
-                span=anchor.span,
+                **rows.anchors.cite(key, node.id, anchor).place,
                 passage=passage.span.shift(anchor.span.first - node.body_span.first),
                 title=node.title,
                 breadcrumb=node.breadcrumb,
@@ -113,11 +110,9 @@ def build_hits(
                 matched_fields=tuple(dict.fromkeys((*matched[node.id], *find_statuses(view, rows, node.id)))),
                 words=find_question_words(question, words, looked_through, asked.languages),
                 reasons=list_reasons(candidate, rows.titles),
-                citation_state=anchor.state,
                 sentence=passage.sentence,
                 verbatim=tuple(list_verbatim(node, passage.span)),
                 reading_score=score_reading(scored[node.id], candidate, rows.candidates[0]),
-                cited_as=rows.anchors.documents[key].name,
             )
         )
     return tuple(hits)
