@@ -59,11 +59,11 @@ def name_program() -> str:
     return f"{by_uv}{MODULE}"
 
 
-def name_installer(extra: str = "") -> str:
-    """Return the command that installs this program again, or an extra of it."""
+def name_installer(extra: str) -> str:
+    """Return the command that installs an extra of this program."""
     if (_CHECKOUT / "pyproject.toml").is_file():
-        return f"uv sync --extra {extra}" if extra else "uv sync --reinstall"
-    return f"pip install '{INSTALLED}[{extra}]'" if extra else f"pip install --force-reinstall {INSTALLED}"
+        return f"uv sync --extra {extra}"
+    return f"pip install '{INSTALLED}[{extra}]'"
 
 
 def suggest(arguments: str, lead: str = "run") -> str:
@@ -102,15 +102,7 @@ class UsageError(RetrieverError):
 
 
 class ProfileError(UsageError):
-    """One or more mistakes in a profile.
-
-    Attributes:
-        mistakes: one line each, `place: key.path: what is wrong`.
-    """
-
-    def __init__(self, mistakes: tuple[str, ...]) -> None:
-        super().__init__("\n".join(mistakes))
-        self.mistakes = mistakes
+    """One or more mistakes in a profile, a line each: `place: key.path: what is wrong`."""
 
 
 class QuestionError(UsageError):
@@ -162,15 +154,11 @@ class IndexUnusableError(RetrieverError):
 class NoIndexError(IndexUnusableError):
     """There is no index yet.
 
-    Args:
-        message: as in `RetrieverError`.
-        hint: as in `RetrieverError`.
+    Attributes:
         folder: one with documents that no index covers, where the caller stands; empty otherwise.
     """
 
-    def __init__(self, message: str = "", *, hint: str = "", folder: str = "") -> None:
-        super().__init__(message, hint=hint)
-        self.folder = folder
+    folder = ""
 
 
 class IndexVersionError(IndexUnusableError):

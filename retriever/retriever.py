@@ -88,9 +88,8 @@ class Retriever(Closing):
                 hint = suggest(f"index FOLDER --index {shlex.quote(str(self.store))}")
                 raise NoIndexError(f"the index {self.store} is not finished", hint=hint)
             corrected = correct_question(asked, view)
-            access = self.access
-            found = search(view, self._models, corrected, profile, recorder, access)
-            state = describe_state(self.store, view, fresh, access.folders)
+            found = search(view, self._models, corrected, profile, recorder, self.access)
+            state = describe_state(self.store, view, fresh)
             return self._describe(corrected, found, state, recorder, count)
 
     def context(self, question: AskRequest | str, max_tokens: int | None = None, *, least: int = 0) -> AnswerInContext:

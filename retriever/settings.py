@@ -285,7 +285,7 @@ class GivenSettings:
             return Profile()
         mistakes = [mistake for name, layer in self.layers for mistake in find_mistakes(name, layer)]
         if mistakes:
-            raise ProfileError(tuple(mistakes))
+            raise ProfileError("\n".join(mistakes))
         return read_profile(self.merged)
 
     def for_index(self) -> dict[str, Any]:
@@ -312,7 +312,7 @@ def profile_layer(name: str) -> Layer:
         path = profile_folder() / f"{name}.yaml"
     elif path.suffix not in {".yaml", ".yml"} and path.parent == Path():
         known = ", ".join(profile_names())
-        raise ProfileError((f"profile {name!r}: there is none of this name; there are {known}",))
+        raise ProfileError(f"profile {name!r}: there is none of this name; there are {known}")
     try:
         text = read_file(path, MAX_PROFILE_BYTES, follow_link=True).decode("utf-8")
         content: object = {}
@@ -321,11 +321,11 @@ def profile_layer(name: str) -> Layer:
 
             content = read_plain_yaml(text) or {}
     except OSError as error:
-        raise ProfileError((f"{path}: cannot be read: {error.strerror}",)) from error
+        raise ProfileError(f"{path}: cannot be read: {error.strerror}") from error
     except ValueError as error:  # PlainYamlError, UnicodeDecodeError
-        raise ProfileError((f"{path}: not YAML: {error}",)) from error
+        raise ProfileError(f"{path}: not YAML: {error}") from error
     if not isinstance(content, dict):
-        raise ProfileError((f"{path}: must be a mapping of settings, such as `top_k: 5`",))
+        raise ProfileError(f"{path}: must be a mapping of settings, such as `top_k: 5`")
     return path.name if path.parent == profile_folder() else str(path), content
 
 

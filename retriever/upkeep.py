@@ -19,6 +19,7 @@ from retriever.embedding.encoder import BUNDLED_MODELS
 from retriever.embedding.onnx import ModelCard
 from retriever.embedding.vectors import VectorIndex
 from retriever.errors import (
+    INSTALLED,
     DocumentsError,
     EncoderError,
     IndexDamagedError,
@@ -31,7 +32,6 @@ from retriever.errors import (
     ReadOnlyError,
     SnapshotError,
     WrongAnswerError,
-    name_installer,
     suggest,
 )
 from retriever.expansion import FACTUAL_INTENT, TextPlan, build_expansion_task, choose_texts, find_exact_names, screen
@@ -127,7 +127,7 @@ def examine_software() -> Iterator[Finding]:
         names = " and ".join(folder.name for folder in BUNDLED_MODELS.values())
         yield Finding("bundled models", "well", f"{names} have their checksums")
     except EncoderError as error:
-        yield Finding("bundled models", "problem", str(error), f"install again: {name_installer()}")
+        yield Finding("bundled models", "problem", str(error), f"install {INSTALLED} again")
 
 
 def examine_language_model(profile: Profile) -> Iterator[Finding]:

@@ -80,7 +80,7 @@ def ask(
     A question may say where to look: in:FOLDER, tag:TAG, since:DAY, until:DAY, where:KEY=VALUE,
     "a phrase" (word for word), -"word" (not with it).
     """
-    check_words(words, console)
+    check_words(words)
     request = AskRequest(options.join_question(words, '"how do I ...?"'), conversation, scope)
     if context and (full or explain):
         raise click.UsageError("--context has the texts already, and no stages: leave out --full, --explain")
@@ -128,7 +128,7 @@ def announce_model(profile: "Profile", console: Console) -> Iterator[None]:
     probe_once(profile, console.note)
 
 
-def check_words(words: Sequence[str], console: Console) -> None:
+def check_words(words: Sequence[str]) -> None:
     """Say which command a question without a command's name may have been meant as; UsageError where it is one."""
     if not words or not click.get_current_context().meta.get(options.COMMAND_IMPLIED):
         return
@@ -150,8 +150,6 @@ def check_words(words: Sequence[str], console: Console) -> None:
         meant = f"{near} {shlex.join(rest)}".rstrip() if peer else near
         search = f"{name_program()} ask {shlex.join(words)}"
         raise click.UsageError(f"{first} is no command; did you mean `{meant}`? To search for it: {search}")
-    if near and not rest:
-        console.note(f"did you mean the command `{near}`? this is asked as a question; see: {name_program()} --help")
 
 
 @options.command(

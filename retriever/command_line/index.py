@@ -198,16 +198,13 @@ def forget_paths(
     """
     report = forget_documents(paths, index, undo=undo)
     output.show(report, (f"{'restored' if undo else 'forgot'} {name}" for name in report.forgotten))
-    if undo:
-        console.note("the next question or `index` reads it again", dim=True)
-    else:
-        left = f"{pluralize(report.documents, 'document')} left the index"
-        console.note(f"{left}; the files on disk are as they were", dim=True)
-        if report.kept:
-            console.note(report.kept)
-        for path in report.remaining:
-            held = f"{path} is being read by another process and may still hold the text"
-            console.note(f"{held}; stop it, and run this again")
+    left = f"{pluralize(report.documents, 'document')} left the index; the files on disk are as they were"
+    console.note("the next question or `index` reads it again" if undo else left, dim=True)
+    if report.kept:
+        console.note(report.kept)
+    for path in report.remaining:
+        held = f"{path} is being read by another process and may still hold the text"
+        console.note(f"{held}; stop it, and run this again")
     return ExitCode.ERROR if report.remaining else ExitCode.OK
 
 

@@ -136,18 +136,14 @@ class Opening(NamedTuple):
             console: shows how far indexing is, where it is needed.
             on_words: as in `open_retriever`.
         """
-
-        def open_these(docs: Sequence[str]) -> "Retriever":
-            with console.show_progress() as progress:
-                return api.open_retriever(docs, *self[1:], progress, on_words=on_words)
-
         try:
-            return open_these(self.docs)
+            with console.show_progress() as progress:
+                return api.open_retriever(*self, progress, on_words=on_words)
         except NoIndexError as error:
             question = f"{sanitize_line(error.folder)} has no index yet. Index it now?"
             if not (error.folder and console.can_ask and click.confirm(question, default=True, err=True)):
                 raise
-            return open_these([error.folder])
+            return self._replace(docs=[error.folder]).open(console, on_words)
 
 
 # The flags of settings, and help pages with examples.

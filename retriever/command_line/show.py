@@ -208,6 +208,5 @@ def format_profile(name: str, profile: Profile) -> str:
 def format_yaml(value: object) -> str:
     import yaml
 
-    plain = list(value) if isinstance(value, tuple) else value
-    text: str = yaml.safe_dump(plain, default_flow_style=True, width=float("inf"))
+    text = str(yaml.safe_dump(value, default_flow_style=True, width=float("inf")))
     return text.removesuffix("\n").removesuffix("\n...")

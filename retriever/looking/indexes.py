@@ -112,10 +112,9 @@ def find_index(index: str | Path | Store | None, docs: Sequence[Path] = ()) -> S
         return resolve_name(named, is_asked=not docs)
     if not docs:
         return _find_here()
-    holders = [_find_cover(folder, reads=True) for folder in docs]
-    covering = {holder[0] for holder in holders if holder}
-    is_one = len(covering) == 1 and all(holders)
-    return covering.pop() if is_one else FolderStore(home_folder() / name_index(docs))
+    covering = {cover and cover[0] for cover in (_find_cover(folder, reads=True) for folder in docs)}
+    only = covering.pop() if len(covering) == 1 else None
+    return only or FolderStore(home_folder() / name_index(docs))
 
 
 def index_request(
@@ -229,7 +228,9 @@ def _find_here() -> Store:
         names = ", ".join(index.name for index in known[:MAX_LISTED])
         others = f"; to ask another one, name it with --index: {names}" if known else ""
         hint = suggest(f"index {shlex.quote(str(here))}", "to make one, run")
-        raise NoIndexError(f"no index covers {here}{others}", hint=hint, folder=str(here))
+        error = NoIndexError(f"no index covers {here}{others}", hint=hint)
+        error.folder = str(here)
+        raise error
     last = max(below or own, key=lambda index: index.updated, default=None)
     if last is None:
         raise NoIndexError("nothing has been indexed yet", hint=suggest("index FOLDER"))
@@ -248,13 +249,9 @@ def _find_cover(folder: Path, *, reads: bool = False) -> tuple[Store, StoredFold
     """
     named = list_named()
     named |= {own: tuple(item.path for item in _read_folders(own)) for own in _list_own() if own not in named}
-    found = [
-        (-len(outer), not is_own(index), len(folders), str(index), outer, index)
-        for index, folders in named.items()
-        for outer in folders
-        if folder.is_relative_to(outer)
-    ]
-    for *_, outer, index in sorted(found, key=lambda item: item[:-1]):
+    found = [(outer, index) for index, folders in named.items() for outer in folders if folder.is_relative_to(outer)]
+    found.sort(key=lambda pair: (-len(pair[0]), not is_own(pair[1]), len(named[pair[1]]), str(pair[1])))
+    for outer, index in found:
         stored = next((item for item in _read_folders(index) if item.path == outer), None)
         if stored and (not reads or folder == Path(outer) or _is_part(folder, stored)):
             return index, stored

@@ -40,30 +40,26 @@ class Watch:
 
     def __init__(self, request: IndexRequest) -> None:
         self._request = request
-        self._profile = request.profile
         self._looked = float("-inf")
         self._freshness = Freshness()
 
     def refresh(self, index: OpenIndex) -> Freshness:
         """Look at the folders, unless the last look is recent, and index what changed when that is little."""
-        if not index.store.embeds_itself:
-            return self._freshness
-        if time.monotonic() - self._looked < BETWEEN_LOOKS_S:
-            self._freshness = replace(self._freshness, refreshed=0)
-        else:
-            self._freshness = self._look(index)
-            self._looked = time.monotonic()
+        if not index.store.embeds_itself or time.monotonic() - self._looked < BETWEEN_LOOKS_S:
+            return replace(self._freshness, refreshed=0)
+        self._freshness = self._look(index)
+        self._looked = time.monotonic()
         return self._freshness
 
     def _look(self, index: OpenIndex) -> Freshness:
         with index.view() as view:
-            diffs, problems = look_at_folders(index.store, view.connection, self._profile.documents)
+            diffs, problems = look_at_folders(index.store, view.connection, self._request.profile.documents)
             can_index = matches_config(view.connection, self._request)
         changed = sum(map(len, diffs))
         reasons = tuple(Degradation(StageName.REFRESH, problem) for _, problem in problems)
         found = Freshness(0, changed, len(problems), reasons)
         # Many changed files would keep the question waiting: then the answer says how many are stale.
-        if changed > self._profile.refresh_max_files or not any(len(diff) or diff.touched for diff in diffs):
+        if changed > self._request.profile.refresh_max_files or not any(len(diff) or diff.touched for diff in diffs):
             return found
         from retriever.indexing.update import update_index  # what indexes is loaded where a file has changed
 
@@ -101,9 +97,9 @@ def look_at_folders(
     return diffs, problems
 
 
-def describe_state(store: Store, view: View, freshness: Freshness, named: Collection[str]) -> IndexState:
-    """Describe what is searched, and how fresh it is; `named` are the folders that may be looked at."""
-    counts, folders = view.counts, view.state.folders
+def describe_state(store: Store, view: View, freshness: Freshness) -> IndexState:
+    """Describe what is searched, and how fresh it is."""
+    counts, folders, named = view.counts, view.state.folders, read_named_folders(store)
     return IndexState(
         path=str(store),
         folders=folders,
@@ -145,7 +141,7 @@ def read_status(store: Store, view: View, profile: Profile) -> Status:
         foreign = measure_foreign(reading.sample_texts(view.connection)) if bundled.bundled_as == "english" else 0.0
     diffs, problems = look_at_folders(store, view.connection, profile.documents)
     return Status(
-        index=describe_state(store, view, Freshness(0, sum(map(len, diffs)), len(problems)), read_named_folders(store)),
+        index=describe_state(store, view, Freshness(0, sum(map(len, diffs)), len(problems))),
         encoder=" ".join(filter(None, (profile.encoder.kind, model))),
         size_bytes=store.size_bytes(),
         changed_files=tuple(diff.folder.prefix + path for diff in diffs for path in diff.paths),

@@ -60,14 +60,14 @@ def test_words_answer_before_anything_is_embedded(library: Shelf) -> None:
 
 @pytest.mark.parametrize(
     ("stage", "at"),
-    [("embedding", 0), ("embedding", 256), ("ordering", 0)],
+    [("embedding", 0), ("embedding", 256), ("indexing vectors", 0)],
 )
 def test_an_interruption_leaves_what_answers_and_nothing_is_computed_twice(library: Shelf, stage: str, at: int) -> None:
     with pytest.raises(KeyboardInterrupt):
         library.update(progress=Interrupting(stage, at))
     partial = library.ask(QUESTION)
     assert partial.hits[0].node_id == RIGHT
-    assert partial.index.embedded_share == (256 / SECTIONS if at else float(stage == "ordering"))
+    assert partial.index.embedded_share == (256 / SECTIONS if at else float(stage == "indexing vectors"))
     assert bool(partial.degraded) == (partial.index.embedded_share < 1)
     library.update()
     assert library.encoder.encoded == SECTIONS

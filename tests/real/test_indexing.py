@@ -127,7 +127,9 @@ def test_links_follow_what_comes_and_goes(shelf: Shelf) -> None:
     assert links() == whole
 
 
-@pytest.mark.parametrize(("stage", "at"), [("reading", 0), ("reading", 1), ("words", 0), ("words", -1)])
+@pytest.mark.parametrize(
+    ("stage", "at"), [("reading", 0), ("reading", 1), ("indexing words", 0), ("indexing words", -1)]
+)
 def test_an_interrupt_leaves_the_older_state_in_force(shelf: Shelf, stage: str, at: int) -> None:
     before = found(shelf.ask(QUESTIONS[1]))
     shelf.write("garden/tomatoes.md", "# Tomatoes\n\nNothing of them in a wet summer.\n")
