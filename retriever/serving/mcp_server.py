@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from importlib.metadata import version
+from itertools import accumulate
 from pathlib import PurePosixPath
 from textwrap import wrap
 from threading import Timer
@@ -67,10 +68,23 @@ Question = Annotated[str, Field(description="A question or keywords.")]
 Place = Annotated[str, Field(description="A citation, path or title.")]
 # Clients warn about answers of more than 10,000 tokens, and refuse those of more than 25,000.
 MaxTokens = Annotated[int, Field(description="The answer stays below this.", ge=300, le=10_000)]
-Conversation = Annotated[tuple[str, ...], Field(description="Earlier questions, oldest first.")]
 
 
-class SearchTool(Arguments):
+class Asking(Arguments):
+    """What the tools that take a question have in common."""
+
+    question: Question
+    conversation: tuple[str, ...] = Field(default=(), description="Earlier questions, oldest first.")
+    path: str = Field(default="", description="Only from this file or folder.")
+    max_tokens: MaxTokens = MAX_ANSWER
+
+    @property
+    def request(self) -> AskRequest:
+        """Return the question with what belongs to it."""
+        return AskRequest(self.question, self.conversation, Scope((self.path,) if self.path else ()))
+
+
+class SearchTool(Asking):
     """Find the sections of the user's documents that answer a question, best first.
 
     Filters in a question: in:folder, tag:name, since:2024-05-01, until:7d, where:status=draft (front matter), -"word",
@@ -78,18 +92,12 @@ class SearchTool(Arguments):
     Gives citations (file:first-last), texts, and a verdict (answered, weak, none).
     """
 
-    question: Question
-    conversation: Conversation = ()
     top_k: int = Field(default=5, description="How many sections.", ge=1, le=MAX_HITS)
     profile: str = Field(default="", description=f"One of {', '.join(profile_names())}; usually left out.")
-    path: str = Field(default="", description="Only hits in this file or folder.")
-    max_tokens: MaxTokens = MAX_ANSWER
 
     def answer(self, served: ServedIndex) -> str:
-        scope = Scope((self.path,) if self.path else ())
         # As many hits as may ever be asked for: `top_k` only cuts the same list.
-        retriever = served.open(self.profile, {"top_k": MAX_HITS})
-        answer = retriever.search(AskRequest(self.question, self.conversation, scope))
+        answer = served.open(self.profile, {"top_k": MAX_HITS}).search(self.request)
         return write_hits(replace(answer, hits=answer.hits[: self.top_k]), self.max_tokens)
 
 
@@ -107,22 +115,15 @@ class HydeTool(Arguments):
         return write_hits(answer, MAX_ANSWER - estimate_tokens(imagined)) + imagined
 
 
-class AnswerTool(Arguments):
+class AnswerTool(Asking):
     """Answer a question in a few sentences, each with the lines that hold it, and name the sections.
 
     A local language model writes them where one runs: slow. Otherwise they are quoted.
     """
 
-    question: Question
-    conversation: Conversation = ()
-    path: str = Field(default="", description="Only from this file or folder.")
-    max_tokens: MaxTokens = MAX_ANSWER
-
     def answer(self, served: ServedIndex, tell: Tell) -> str:
-        scope = Scope((self.path,) if self.path else ())
         write = partial(write_answer, max_tokens=self.max_tokens)
-        request = AskRequest(self.question, self.conversation, scope)
-        return write(served.open().answer(request, on_quoted=lambda short: tell(write(short))))
+        return write(served.open().answer(self.request, on_quoted=lambda short: tell(write(short))))
 
 
 class OutlineTool(Arguments):
@@ -317,10 +318,13 @@ def write_hits(answer: Answer, max_tokens: int) -> str:
     lines = write_head(answer, max_tokens)
     left = max_tokens - count_tokens(lines) - RESERVED_TOKENS if answer.verdict != "none" else 0
     for place, hit in enumerate(answer.hits):
-        line = write_place(hit)
-        share = left // (len(answer.hits) - place) - estimate_tokens(line)
-        lines.append("\n".join([line, *quote_hit(hit, share)]))
-        left -= count_tokens(lines[-1:])
+        line, share = write_place(hit), left // (len(answer.hits) - place)
+        written, room = quote(line, hit.text), share - estimate_tokens(line) - 3  # for the line end and the marks
+        if hit.text_cut or estimate_tokens(written) > share:
+            snippet = fit_text(hit.snippet, room) if room > 0 else ""
+            written = f"{line}\n   {code(snippet)}" if snippet else line
+        lines.append(written)
+        left -= count_tokens([written])
     return join_fitting(lines, max_tokens)
 
 
@@ -330,16 +334,6 @@ def write_passages(answer: Answer, max_tokens: int) -> str:
     head = "\nimagined by a language model, and said by no document:"
     most = max_tokens - estimate_tokens(head) - 4
     return quote(head, fit_text("\n\n".join(passages), most)) if passages else ""
-
-
-def quote_hit(hit: Hit, max_tokens: int) -> list[str]:
-    """Return a section's text in a fence where it fits, else its snippet, or what fits of that."""
-    marks = fence(hit.text)
-    whole = [marks, hit.text.rstrip("\n"), marks]
-    if not hit.text_cut and count_tokens(whole) <= max_tokens:
-        return whole
-    snippet = fit_text(hit.snippet, max_tokens - 2).strip()
-    return [f"   {code(snippet)}"] if snippet and max_tokens > 2 else []
 
 
 def write_answer(short: ShortAnswer, max_tokens: int) -> str:
@@ -387,9 +381,10 @@ def write_excerpt(excerpt: Excerpt, max_tokens: int) -> str:
     left = max_tokens - estimate_tokens(head) - RESERVED_TOKENS
     shown, following = cut_excerpt(excerpt, BYTES_PER_TOKEN * left)
     text = fit_text(shown.text, left)
+    rest = f"cut: read {code(following)}" if following else ""
     if text != shown.text:
-        return quote(head, text, f"cut in line {shown.span.first}; {MORE}")
-    return quote(head, text, f"cut: read {code(following)}; {MORE}" if following else "")
+        rest = f"cut in line {shown.span.first}"
+    return quote(head, text, rest and f"{rest}; {MORE}")
 
 
 def write_outline(views: Sequence[Sequence[str]], max_tokens: int) -> str:
@@ -426,8 +421,7 @@ def write_related(found: Relations, max_tokens: int) -> str:
 def quote(head: str, quoted: str, rest: str = "") -> str:
     """Return our own line, a document's text in a fence, and how to go on."""
     marks = fence(quoted)
-    line_end = "" if quoted.endswith("\n") else "\n"
-    return f"{head}\n{marks}\n{quoted}{line_end}{marks}" + (f"\n{rest}" if rest else "")
+    return "\n".join([head, marks, quoted.removesuffix("\n"), marks, *filter(None, [rest])])
 
 
 def cite(citation: str, state: CitationState) -> str:
@@ -439,13 +433,8 @@ def count_tokens(lines: Sequence[str]) -> int:
 
 
 def count_fitting(lines: Sequence[str], max_tokens: int) -> int:
-    """Return how many of the lines fit; at least one when there is any."""
-    spent = 0
-    for number, line in enumerate(lines):
-        spent += estimate_tokens(f"{line}\n")
-        if spent > max_tokens:
-            return max(number, 1)
-    return len(lines)
+    """Return how many of the lines fit, but at least one."""
+    return max(1, sum(spent <= max_tokens for spent in accumulate(estimate_tokens(f"{line}\n") for line in lines)))
 
 
 def join_fitting(lines: Sequence[str], max_tokens: int) -> str:
@@ -457,8 +446,5 @@ def join_fitting(lines: Sequence[str], max_tokens: int) -> str:
 
 
 def fit_text(text: str, max_tokens: int) -> str:
-    """Return the beginning of a text that fits: whole lines, or a part of the first one; never empty."""
-    if estimate_tokens(text) <= max_tokens:
-        return text
-    begins = text.encode()[: BYTES_PER_TOKEN * max(1, max_tokens)].decode(errors="ignore")
-    return begins[: begins.rfind("\n") + 1] or begins or text[:1]
+    """Return the beginning of a text that fits, but at least a letter."""
+    return text.encode()[: BYTES_PER_TOKEN * max(2, max_tokens)].decode(errors="ignore")
