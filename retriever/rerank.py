@@ -294,7 +294,7 @@ class LlmReranker:
             if speed.seconds(size(_INSTRUCTIONS) + read, 8 + 3 * len(plan)) <= limit:
                 break
         else:
-            raise generator.explain_slow(limit) if planned else generator.explain_narrow("has no room for candidates")
+            raise generator.explain_slow(limit) if planned else generator.explain_narrow()
         material = fence_lines(list_lines(question, planned), nonce)
         task = Task(
             instructions, material, order_of(len(planned)), max_tokens, seconds=seconds or inf, example=_EXAMPLE
@@ -359,8 +359,8 @@ class EndpointReranker:
         asked = tokens.cut(question, SENT_TOKENS // 2).text
         room = SENT_TOKENS - tokens.count([asked])[0]
         texts = [tokens.cut(candidate.joined, room).text for candidate in candidates]
-        limits = self._server.limits(self._profile.llm.seconds * SERVER_SHARE)
-        scores = self._server.attempt(lambda: self._server.rank(asked, texts, limits))
+        end = self._server.deadline(self._profile.llm.seconds * SERVER_SHARE)
+        scores = self._server.attempt(lambda: self._server.rank(asked, texts, end))
         are_shares = all(0 <= score <= 1 for score in scores)  # those of llama.cpp are logits
         shown = tuple(scores) if are_shares else squash(scores)
         return RerankOutput(shown, pluralize(len(texts), "candidate"), "the server's, 0 to 1")

@@ -138,8 +138,6 @@ def examine_language_model(profile: Profile) -> Iterator[Finding]:
         model = generator.look_up()
         place = f"{generator.name} is there, at {generator.server.url}"
         yield Finding(name, "well", f"{place}; it reads {model.window} tokens (llm.num_ctx)")
-        if generator.server.is_base:
-            yield Finding("template", "problem", "it has no chat template: choose a model that follows instructions")
         name, started = "answer", time.monotonic()
         abilities = probe(generator)
         seconds = time.monotonic() - started

@@ -75,7 +75,7 @@ def plan_answer(question: str, generator: "Generator", seconds: float) -> Answer
         readable = min(room, speed.bytes_in(seconds, max_tokens(count)) - size(instructions) - asked)
         if readable >= least:
             return AnswerPlan(count, readable)
-    raise generator.explain_slow(seconds) if room >= least else generator.explain_narrow("has no room for a section")
+    raise generator.explain_slow(seconds) if room >= least else generator.explain_narrow()
 
 
 def max_tokens(sentences: int) -> int:

@@ -64,8 +64,8 @@ class RemoteEncoder(TokenEncoder):
             EncoderError: as `encode_documents`.
         """
         # Not the URL: the same model behind another address gives the same vectors, and needs no new index.
-        limits = self._server.limits()
-        identity = self._server.attempt(lambda: self._server.identity(limits))
+        end = self._server.deadline()
+        identity = self._server.attempt(lambda: self._server.identity(end))
         return fingerprint((*identity, self.dimension, *self._prefixes, self._limit))
 
     @cached_property
@@ -95,9 +95,9 @@ class RemoteEncoder(TokenEncoder):
 
     def _ask(self, texts: Sequence[str], dimension: int | None, *, are_questions: bool) -> FloatMatrix:
         server = self._server
-        limits = server.limits(QUESTION_S if are_questions else DOCUMENTS_S)
+        end = server.deadline(QUESTION_S if are_questions else DOCUMENTS_S)
         pauses = PAUSES_S if are_questions else DOCUMENT_PAUSES_S
-        rows = server.attempt(lambda: server.embed(texts, limits), pauses)
+        rows = server.attempt(lambda: server.embed(texts, end), pauses)
         return unit_rows(rows, len(texts), dimension, source=f"{server.model} at {server.url}")
 
 

@@ -6,7 +6,6 @@ docs/internals/language-models.md says what it promises.
 import logging
 import math
 import time
-from collections.abc import Iterable
 from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -32,10 +31,7 @@ from retriever.served.task import (
     read_answer,
     size,
 )
-from retriever.served.transport import (
-    Limits,
-    OverdueError,
-)
+from retriever.served.transport import OverdueError
 from retriever.settings import LlmSettings, Profile
 from retriever.text import BYTES_PER_TOKEN, estimate_tokens
 
@@ -123,11 +119,11 @@ class Generator:
         window = self.look_up().window
         return max(0, self._prompt_tokens(window, max_tokens) * BYTES_PER_TOKEN - size(instructions))
 
-    def explain_narrow(self, what: str) -> LanguageModelError:
+    def explain_narrow(self) -> LanguageModelError:
         """Return the error of a prompt that needs more than the model reads."""
         reads = f"{self.name} reads {self.look_up().window:,} with its answer"
         how = "raise llm.num_ctx; llama-server gives each of its -np slots its share of -c"
-        return LanguageModelError(f"the prompt {what}, and {reads}: {how}")
+        return LanguageModelError(f"the prompt needs more tokens, and {reads}: {how}")
 
     def explain_slow(self, seconds: float) -> LanguageModelTimeoutError:
         """Return the error of a stage whose least task would take longer."""
@@ -141,11 +137,10 @@ class Generator:
         the middle, wrote something else, or the task is longer than it can read.
         """
         window = self.look_up().window
-        limits = self.server.limits(self._limit(task.seconds))
+        end = self.server.deadline(self._limit(task.seconds))
         prompt = task.instructions + task.material
-        needed = estimate_tokens(prompt)
-        if needed > self._prompt_tokens(window, task.max_tokens):
-            raise self.explain_narrow(f"needs up to {needed:,} tokens")
+        if estimate_tokens(prompt) > self._prompt_tokens(window, task.max_tokens):
+            raise self.explain_narrow()
         # A third of what may be written is usual. A terminal shows this line, for the wait is long.
         speed = self.speed
         about = f", about {speed.seconds(size(prompt), task.max_tokens // 3):.0f} s" if speed else ""
@@ -154,7 +149,7 @@ class Generator:
         # Under a schema some models write nothing, and some loop: that is remembered.
         for with_schema in ((speed is None or speed.has_schema) and not self.server.is_gpt_oss, False):
             asked = task if with_schema else task.in_words()
-            text, cut = self._ask(asked, limits, with_schema=with_schema)
+            text, cut = self._ask(asked, end, with_schema=with_schema)
             try:
                 written = read_answer(text, task.answer, is_cut=cut is not None)
             except WrongAnswerError as error:
@@ -168,18 +163,13 @@ class Generator:
             return written
         raise WrongAnswerError(f"{problem}, and so it did when asked again: try another llm.model")
 
-    def _ask(self, task: Task[Any], limits: Limits, *, with_schema: bool) -> tuple[str, RetrieverError | None]:
+    def _ask(self, task: Task[Any], end: float, *, with_schema: bool) -> tuple[str, RetrieverError | None]:
         """Return what the model writes, unchecked, and why it is not whole, where it is not; LanguageModelError.
 
         A connection that breaks is tried once more. How fast the model was is remembered.
         """
-
-        def collect() -> tuple[Reply, RetrieverError | None]:
-            with closing(self.server.stream(task, limits, with_schema=with_schema)) as events:
-                return self._collect(events, task)
-
         try:
-            reply, cut = self.server.attempt(collect)
+            reply, cut = self.server.attempt(lambda: self._collect(task, end, with_schema=with_schema))
         except LanguageModelError:
             self._model = None  # look it up again before the next task
             raise
@@ -191,16 +181,17 @@ class Generator:
             raise LanguageModelError(f"{self.name} read the first {window} tokens of the task alone: see llm.num_ctx")
         return reply.text.strip() or reply.thought, cut
 
-    def _collect(self, events: Iterable[StreamEvent], task: Task[Any]) -> tuple[Reply, RetrieverError | None]:
+    def _collect(self, task: Task[Any], end: float, *, with_schema: bool) -> tuple[Reply, RetrieverError | None]:
         """Return all of a stream, and why it is not whole; one that is late is cut off."""
         started, first, count = time.monotonic(), 0.0, 0
         reply, late = Reply(), None
         try:
-            for event in events:
-                reply.add(event)
-                if event.text or event.thought:
-                    first = first or time.monotonic() - started
-                    count += 1  # nearly always, an event is a token
+            with closing(self.server.stream(task, end, with_schema=with_schema)) as events:
+                for event in events:
+                    reply.add(event)
+                    if event.text or event.thought:
+                        first = first or time.monotonic() - started
+                        count += 1  # nearly always, an event is a token
         except OverdueError as error:
             if not first:
                 if self._loaded_until:  # then it reads slower than that, and half of it is nearer

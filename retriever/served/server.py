@@ -28,7 +28,6 @@ from retriever.errors import (
 from retriever.served.task import Measured, Task
 from retriever.served.transport import (
     BUSY,
-    Limits,
     OverdueError,
     RefusedError,
     ServedError,
@@ -96,9 +95,6 @@ class StreamEvent(BaseModel):
         return Measured(self.read or 0, (self.read_time or 0) / second, self.written, (self.written_time or 0) / second)
 
 
-# Of llama.cpp, for a model that has none of its own.
-BARE_TEMPLATE = "{%- for message in messages -%}\n  {{- '<|im_start|>' + message.role"
-
 # Templates pass over names that they do not know.
 UNTHINKING = {"chat_template_kwargs": {"enable_thinking": False, "reasoning_effort": "low"}}
 
@@ -144,11 +140,11 @@ class ModelServer:
         self.url = server_url(self.url, allow_remote=self.allow_remote).removesuffix("/rerank")
         self.key = find_key(self.section, self.url)
 
-    def limits(self, seconds: float | None = None) -> Limits:
-        """Return the limits of a request that may take these seconds from now; with None, of a quick look."""
+    def deadline(self, seconds: float | None = None) -> float:
+        """Return the end of these seconds, by time.monotonic(), for all tries together; with None, of a quick look."""
         if seconds is None:  # a server that needs longer to say what it has is not healthy
             seconds = 1.0 if is_this_machine(self.url) else 5.0
-        return Limits(time.monotonic() + seconds)
+        return time.monotonic() + seconds
 
     @property
     def is_gpt_oss(self) -> bool:
@@ -161,25 +157,20 @@ class ModelServer:
         thinks = self.template is None or "think" in self.template
         return THOUGHT_TOKENS if (self.may_think and thinks) or self.is_gpt_oss else 0
 
-    @property
-    def is_base(self) -> bool:
-        """Whether the model goes on with a text, and was not made to follow instructions."""
-        return self.template is not None and (self.template or BARE_TEMPLATE).startswith(BARE_TEMPLATE)
-
-    def identity(self, limits: Limits) -> tuple[str, ...]:
+    def identity(self, end: float) -> tuple[str, ...]:
         """Return the kind of server and the model's name; most servers say nothing of the weights."""
         return (self.kind, self.model)
 
-    def embed(self, texts: Sequence[str], limits: Limits) -> npt.ArrayLike:
+    def embed(self, texts: Sequence[str], end: float) -> npt.ArrayLike:
         """Return one vector for each text, in order, unchecked."""
         body = {"model": self.model, "input": list(texts), "encoding_format": "float"}
-        with self.ask(f"{self.url}/embeddings", limits, body) as content:
+        with self.ask(f"{self.url}/embeddings", end, body) as content:
             return _read_values(content["data"], "embedding", len(texts))
 
-    def rank(self, question: str, texts: Sequence[str], limits: Limits) -> list[float]:
+    def rank(self, question: str, texts: Sequence[str], end: float) -> list[float]:
         """Return the server's own score for each text, any finite number; ServedError."""
         body = {"model": self.model, "query": question, "documents": list(texts), "top_n": len(texts)}
-        with self.ask(f"{self.url}/rerank", limits, body) as content:
+        with self.ask(f"{self.url}/rerank", end, body) as content:
             scores = [float(score) for score in _read_values(content["results"], "relevance_score", len(texts))]
         if not all(map(isfinite, scores)):
             raise StrangeAnswerError("a score is no number")
@@ -187,8 +178,8 @@ class ModelServer:
 
     def look_up(self) -> ModelInfo:
         """Return what the server says of the model; without a name, of the only model that it has."""
-        limits = self.limits()
-        with self.ask(f"{self.url}/models", limits) as content:
+        end = self.deadline()
+        with self.ask(f"{self.url}/models", end) as content:
             models = {str(model["id"]): model for model in content["data"]}
             name = self.llm.model
             names = [known for known in models if known == name or known.endswith(f"/{name}")]
@@ -201,34 +192,34 @@ class ModelServer:
             length = said.get("max_model_len") or said.get("context_length")  # vLLM, OpenRouter
             meta = said.get("meta", {})  # of llama.cpp
             if meta:
-                with suppress(ServedError), self.ask(f"{self.url.removesuffix('/v1')}/props", limits) as props:
+                with suppress(ServedError), self.ask(f"{self.url.removesuffix('/v1')}/props", end) as props:
                     self.template = props.get("chat_template")
                     length = props["default_generation_settings"]["n_ctx"]
             return ModelInfo(
                 self._window(int(length or 0)), f"{meta.get('n_params')} {meta.get('size')}" if meta else ""
             )
 
-    def stream(self, task: Task[Any], limits: Limits, *, with_schema: bool) -> Generator[StreamEvent]:
+    def stream(self, task: Task[Any], end: float, *, with_schema: bool) -> Generator[StreamEvent]:
         """Yield what the model writes, as it comes."""
         url, max_tokens = f"{self.url}/chat/completions", task.max_tokens + self.thought_tokens
-        body = self._chat(task.instructions, task.material, stream=True, stream_options={"include_usage": True})
+        body = self._chat(task, stream_options={"include_usage": True})
         if with_schema:
             schema = {"name": "answer", "schema": task.answer.model_json_schema()}
             body["response_format"] = {"type": "json_schema", "json_schema": schema}
         usual = {**UNTHINKING, "seed": 7, "temperature": task.temperature, "max_tokens": max_tokens}
         try:
-            yield from self._stream(url, limits, body | usual)
+            yield from self._stream(url, end, body | usual)
         except RefusedError as error:
             if error.status not in {400, 415, 422, 501}:
                 raise
             # Hosted models refuse some of these, and have another name for `max_tokens`.
-            yield from self._stream(url, limits, body | {"max_completion_tokens": max_tokens})
+            yield from self._stream(url, end, body | {"max_completion_tokens": max_tokens})
 
     @contextmanager
-    def _open(self, url: str, limits: Limits, body: Mapping[str, object] | None) -> Iterator[Iterator[bytes]]:
+    def _open(self, url: str, end: float, body: Mapping[str, object] | None) -> Iterator[Iterator[bytes]]:
         """Yield the parts of a good answer; RefusedError for any other one."""
         try:
-            with open_reply(url, limits, body, self.key) as (status, parts):
+            with open_reply(url, end, body, self.key) as (status, parts):
                 if status // 100 != 2:
                     raise RefusedError(status, find_message(b"".join(parts)))
                 yield parts
@@ -238,17 +229,17 @@ class ModelServer:
             raise
 
     @contextmanager
-    def ask(self, url: str, limits: Limits, body: Mapping[str, object] | None = None) -> Iterator[Any]:
+    def ask(self, url: str, end: float, body: Mapping[str, object] | None = None) -> Iterator[Any]:
         """Yield the JSON that answers one request; it is a StrangeAnswerError that what is read of it is not there."""
-        with self._open(url, limits, body) as parts:
+        with self._open(url, end, body) as parts:
             content = b"".join(parts)
         try:
             yield json.loads(content)
         except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
             raise StrangeAnswerError(f"{url}: {one_line(content)}") from error
 
-    def _stream(self, url: str, limits: Limits, body: Mapping[str, object]) -> Generator[StreamEvent]:
-        with self._open(url, limits, body) as parts:
+    def _stream(self, url: str, end: float, body: Mapping[str, object]) -> Generator[StreamEvent]:
+        with self._open(url, end, body) as parts:
             for line in read_lines(parts):
                 data = line.removeprefix(self.event_mark).strip()
                 if data == b"[DONE]":
@@ -265,9 +256,9 @@ class ModelServer:
                 if event.done:
                     return
 
-    def _chat(self, instructions: str, material: str, **more: object) -> dict[str, object]:
-        messages = [{"role": "system", "content": instructions}, {"role": "user", "content": material}]
-        return {"model": self.model, "messages": messages, **more}
+    def _chat(self, task: Task[Any], **more: object) -> dict[str, object]:
+        messages = [{"role": "system", "content": task.instructions}, {"role": "user", "content": task.material}]
+        return {"model": self.model, "messages": messages, "stream": True, **more}
 
     def attempt(self, ask: Callable[[], T], pauses: Sequence[float] = PAUSES_S) -> T:
         """Return what requests give, tried again after each pause where that may help; raises as `explain` says."""
@@ -330,24 +321,24 @@ class OllamaServer(ModelServer):
     def _locate(self) -> None:
         self.url = ollama_url(self.url, allow_remote=self.allow_remote)
 
-    def identity(self, limits: Limits) -> tuple[str, ...]:
+    def identity(self, end: float) -> tuple[str, ...]:
         """Do as `ModelServer.identity`, with the digest of the weights from the server's list of models."""
-        _, digest = self._find_model(limits)
+        _, digest = self._find_model(end)
         return (self.kind, self.model, digest)
 
-    def _find_model(self, limits: Limits) -> tuple[str, str]:
+    def _find_model(self, end: float) -> tuple[str, str]:
         """Return the model's full name and its digest."""
-        with self.ask(f"{self.url}/api/tags", limits) as content:
+        with self.ask(f"{self.url}/api/tags", end) as content:
             digests = {str(model["model"]): str(model.get("digest")) for model in content["models"]}
         for name in (self.model, f"{self.model}:latest"):
             if name in digests:
                 return name, digests[name]
         raise RefusedError(404, f"it has {', '.join(digests) or 'none'}")
 
-    def embed(self, texts: Sequence[str], limits: Limits) -> npt.ArrayLike:
+    def embed(self, texts: Sequence[str], end: float) -> npt.ArrayLike:
         """Return one vector for each text; the server is told to refuse what it would have to cut."""
         body = {"model": self.model, "input": list(texts), "truncate": False}
-        with self.ask(f"{self.url}/api/embed", limits, body) as content:
+        with self.ask(f"{self.url}/api/embed", end, body) as content:
             vectors: npt.ArrayLike = content["embeddings"]
             return vectors
 
@@ -355,27 +346,28 @@ class OllamaServer(ModelServer):
         """Return what Ollama says of the model."""
         from ollama import ShowResponse  # half a second, beside those of an answer, before the server's time begins
 
-        limits = self.limits()
-        name, digest = self._find_model(limits)
-        with self.ask(f"{self.url}/api/show", limits, {"model": name}) as content:
+        end = self.deadline()
+        name, digest = self._find_model(end)
+        with self.ask(f"{self.url}/api/show", end, {"model": name}) as content:
             self.template = content.get("template")
             shown = ShowResponse.model_validate({"model_info": None} | content)
             info = shown.modelinfo or {}
             lengths = [int(value) for key, value in info.items() if key.endswith(".context_length")]
             return ModelInfo(self._window(max(lengths, default=None)), digest)
 
-    def stream(self, task: Task[Any], limits: Limits, *, with_schema: bool) -> Generator[StreamEvent]:
+    def stream(self, task: Task[Any], end: float, *, with_schema: bool) -> Generator[StreamEvent]:
         """Do as `ModelServer.stream`."""
-        options = {"num_predict": task.max_tokens + self.thought_tokens, "temperature": task.temperature, "seed": 7}
-        body = self._request(task.instructions, task.material, **options)
-        body["think"] = "low" if self.is_gpt_oss else False
+        options = {
+            "num_ctx": self.llm.num_ctx,
+            "num_predict": task.max_tokens + self.thought_tokens,
+            "temperature": task.temperature,
+            "seed": 7,
+        }
+        think = "low" if self.is_gpt_oss else False
+        body = self._chat(task, options=options, keep_alive=KEEP_ALIVE_S, think=think)
         if with_schema:
             body["format"] = task.answer.model_json_schema()
-        return self._stream(f"{self.url}/api/chat", limits, body)
-
-    def _request(self, instructions: str, material: str, **options: float) -> dict[str, object]:
-        options["num_ctx"] = self.llm.num_ctx
-        return self._chat(instructions, material, stream=True, options=options, keep_alive=KEEP_ALIVE_S)
+        return self._stream(f"{self.url}/api/chat", end, body)
 
 
 def _read_values(items: Sequence[Mapping[str, Any]], name: str, count: int) -> list[Any]:

@@ -22,7 +22,6 @@ import ssl
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
-from dataclasses import dataclass
 from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
 from socket import socket
 from urllib.parse import urlsplit
@@ -85,7 +84,7 @@ def find_key(section: str, url: str) -> str:
     own = KEYS[section]
     name = own if own in os.environ else "OPENAI_API_KEY"
     key = os.environ.get(name, "").strip()
-    if not key.isascii() or any(letter.isspace() or not letter.isprintable() for letter in key):
+    if " " in key or not (key.isascii() and key.isprintable()):
         raise UsageError(f"{name} holds no key: it has blanks, or letters that no key has")
     if key and url.startswith("http:") and not is_this_machine(url):
         how = f"name an address with https, make a tunnel (ssh -L), or send none ({own}=)"
@@ -136,30 +135,25 @@ class StrangeAnswerError(ServedError):
     """The answer is not one of the API that was asked."""
 
 
-@dataclass(frozen=True)
-class Limits:
-    """How long is waited for an answer, in all tries together."""
-
-    end: float  # when the answer must be complete, by time.monotonic()
-
-    def left(self) -> float:
-        """Return the seconds until the answer must be complete, above 0; OverdueError."""
-        seconds = self.end - time.monotonic()
-        if seconds <= 0:
-            raise OverdueError("not complete in time")
-        return seconds
+def seconds_until(end: float) -> float:
+    """Return the seconds, above 0, until an answer must be complete, at a moment of time.monotonic(); OverdueError."""
+    seconds = end - time.monotonic()
+    if seconds <= 0:
+        raise OverdueError("not complete in time")
+    return seconds
 
 
 @contextmanager
 def open_reply(
-    url: str, limits: Limits, body: Mapping[str, object] | None = None, key: str = ""
+    url: str, end: float, body: Mapping[str, object] | None = None, key: str = ""
 ) -> Iterator[tuple[int, Iterator[bytes]]]:
     """Yield the status of the reply to one request, a POST where it has a body, and the parts of its own body.
 
-    The key is sent to this URL alone; empty: none is sent. What fails is a ServedError, also while the parts are read.
+    All of it must have come by `end`. The key is sent to this URL alone; empty: none is sent. What fails is a
+    ServedError, also while the parts are read.
     """
     parts = urlsplit(url)
-    connect_s = min(CONNECT_S, limits.left())
+    connect_s = min(CONNECT_S, seconds_until(end))
     connection = HTTPConnection(parts.netloc, timeout=connect_s)
     if parts.scheme == "https":
         import certifi  # 13 ms; some systems have no authorities where this Python looks
@@ -176,39 +170,39 @@ def open_reply(
         except OSError as error:
             raise UnreachableError(str(error)) from error
         sock: socket = connection.sock
-        with _translate_errors(limits):
-            sock.settimeout(limits.left())
+        with _translate_errors(end):
+            sock.settimeout(seconds_until(end))
             if body is None:
                 connection.request("GET", parts.path, headers=headers)
             else:
                 connection.request("POST", parts.path, json.dumps(body).encode(), headers)
             response = connection.getresponse()
         with response:
-            yield response.status, _read_parts(response, sock, limits)
+            yield response.status, _read_parts(response, sock, end)
 
 
 @contextmanager
-def _translate_errors(limits: Limits) -> Iterator[None]:
+def _translate_errors(end: float) -> Iterator[None]:
     try:
         yield
     except TimeoutError as error:
         raise OverdueError("not complete in time") from error
     except (OSError, HTTPException, ValueError) as error:
-        limits.left()
+        seconds_until(end)
         raise BrokenError(str(error)) from error
 
 
-def _read_parts(response: HTTPResponse, sock: socket, limits: Limits) -> Iterator[bytes]:
+def _read_parts(response: HTTPResponse, sock: socket, end: float) -> Iterator[bytes]:
     received = 0
-    with _translate_errors(limits):
+    with _translate_errors(end):
         # `read` would take all that comes after a chunk of the length -1.
         while part := response.read1(PART_BYTES):
             received += len(part)
             if received > MAX_BYTES:
                 raise StrangeAnswerError(f"more than {MAX_BYTES:,} bytes")
             yield part
-            sock.settimeout(limits.left())
-        limits.left()  # what the deadline cut off may look complete
+            sock.settimeout(seconds_until(end))
+        seconds_until(end)  # what the deadline cut off may look complete
         if response.length:
             raise BrokenError(f"{response.length} bytes are missing")
 

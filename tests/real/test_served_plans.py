@@ -8,7 +8,6 @@ from pydantic import BaseModel
 
 from retriever.api import open_retriever
 from retriever.errors import LanguageModelTimeoutError
-from retriever.served.server import BARE_TEMPLATE
 from retriever.served.task import SPEEDS, Speed, Task
 from retriever.types import Answer
 from tests.program import Cli
@@ -147,11 +146,6 @@ def test_a_slot_of_2048_tokens_holds_both_tasks(ships: Shelf, slot: ScriptedServ
     assert ask(ships, slot).degraded == ()
     assert all(asked.prompt_tokens + asked.num_predict <= 2048 for asked in slot.asked)
     assert slot.open().look_up().weights == "1500000000 9"
-
-
-def test_doctor_names_a_model_without_a_chat_template(slot: ScriptedServer, cli: Cli) -> None:
-    slot.described["/props"] |= {"chat_template": BARE_TEMPLATE}
-    assert "PROBLEM  template" in cli("doctor", "--llm", "--llm-url", slot.url, code=1).out
 
 
 def test_a_slot_that_is_too_small_for_thoughts_is_named(ships: Shelf, slot: ScriptedServer) -> None:

@@ -44,8 +44,8 @@ class ScriptedGenerator:
     def room(self, instructions: str, max_tokens: int) -> int:
         return self.bytes_of_room
 
-    def explain_narrow(self, what: str) -> LanguageModelError:
-        return LanguageModelError(what)
+    def explain_narrow(self) -> LanguageModelError:
+        return LanguageModelError("narrow")
 
 
 def candidates_of(material: str) -> list[dict[str, Any]]:
@@ -128,7 +128,7 @@ def test_a_passage_is_shortened_to_fit_and_no_room_is_an_error() -> None:
     assert output.note == "3 candidates, 1 call, 1 passage shortened to fit"
     assert candidates_of(task.material)[2]["passage"].endswith("…")
     for room in (0, 100, 150):
-        with pytest.raises(LanguageModelError, match="no room for candidates"):
+        with pytest.raises(LanguageModelError, match="narrow"):
             rank(last_first, shown(3), room)
 
 
