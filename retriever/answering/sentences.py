@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from difflib import SequenceMatcher
 from functools import cache, cached_property
 from itertools import combinations, pairwise
+from math import inf
 from pathlib import Path
 
 import yaml
@@ -27,6 +28,7 @@ from retriever.embedding import bundled_encoder
 from retriever.expansion import QUESTION_MARKS
 from retriever.lexical.tokens import is_unspaced, tokenize
 from retriever.searching.confidence import READS_NOTHING, weigh_reading
+from retriever.searching.passage import join
 from retriever.searching.question_words import QuestionKind, read_kind
 from retriever.settings import EncoderSettings
 from retriever.types import CitedSentence, DroppedSentence, Hit
@@ -156,12 +158,9 @@ def _list_words(text: str) -> Iterator[tuple[str, int, int]]:
 
 def find_cited_lines(block: Piece, start: int, end: int) -> Span:
     """Return the lines of the paragraphs, items or rows that a part of a block is in."""
-    first = block.span.first + block.text.count("\n", 0, start)
-    last = block.span.first + block.text.count("\n", 0, end)
-    for own in block.unit_spans:
-        if own.first <= last and first <= own.last:
-            first, last = min(first, own.first), max(last, own.last)
-    return Span(max(first, block.span.first), min(last, block.span.last))
+    first, last = (block.span.first + block.text.count("\n", 0, place) for place in (start, end))
+    span = join([Span(first, last), *(own for own in block.unit_spans if own.overlap(Span(first, last)))])
+    return Span(max(span.first, block.span.first), min(span.last, block.span.last))
 
 
 def read_around(block: Piece, span: Span, start: int, end: int) -> tuple[str, str]:
@@ -169,14 +168,10 @@ def read_around(block: Piece, span: Span, start: int, end: int) -> tuple[str, st
 
     Of a table it is the row, below the names of its columns.
     """
-    lines = block.text.split("\n")
-    top = begin = span.first - block.span.first
-    cited = "\n".join(lines[begin : span.last - block.span.first + 1])
-    offset = sum(len(line) + 1 for line in lines[:begin])
-    if cited.lstrip().startswith("|"):
-        while top and lines[top - 1].startswith("|"):
-            top -= 1
-        return "\n".join([*lines[top : min(begin, top + 1)], cited]), ""
+    cited = "\n".join(block.lines(span))
+    if header := block.find_header(span.first):
+        return "\n".join([block.lines(header)[0], cited]), ""
+    offset = len("\n".join([*block.lines(Span(block.span.first, span.first))[:-1], ""]))
     parts = [(offset + first, offset + last) for first, last in find_sentences(cited)]
     parts = [part for part in parts if part[0] < end and start < part[1]]
     first = parts[0][0]
@@ -207,8 +202,7 @@ def choose_sentences(hits: Sequence[Hit], question: str = "") -> tuple[CitedSent
     """
     is_difference, held = read_kind(question) is QuestionKind.DIFFERENCE, set[str]()
     chosen: list[CitedSentence] = []
-    read = [hit for hit in hits if hit.reading_score is not None]
-    best = max(read, key=lambda hit: hit.reading_score or 0.0, default=None)
+    best = max(hits, key=lambda hit: -inf if hit.reading_score is None else hit.reading_score, default=None)
     for hit in sorted(hits, key=lambda hit: hit is not best):
         words = {*" ".join(hit.words).split()}
         has_side = is_difference and not held.issuperset(words)
@@ -223,12 +217,8 @@ def choose_sentences(hits: Sequence[Hit], question: str = "") -> tuple[CitedSent
 def repeats(text: str, others: Iterable[str]) -> bool:
     """Return whether a sentence says nearly what one of the others says, by its words."""
     words = set(tokenize(text))
-
-    def is_near(other: Collection[str]) -> bool:
-        shorter = min(len(words), len(other))
-        return len(words.intersection(other)) >= REPEATED * shorter > 0
-
-    return any(is_near(set(tokenize(other))) for other in others)
+    known = [set(tokenize(other)) for other in others]
+    return any(len(words & other) >= REPEATED * min(len(words), len(other)) > 0 for other in known)
 
 
 # Whether a sentence says what the cited one says: its numbers, yes and no, its words and their places.
@@ -355,8 +345,6 @@ def find_conflict(claim: str, cited: str, before: str = "", languages: tuple[str
         languages: of the texts, beside English.
     """
     said, there, around = (Reading(text, languages) for text in (claim, cited, before))
-    if f" {' '.join(said.words)} " in f" {' '.join(there.words)} ":
-        return ""  # word for word
     given = {quantity[1:] for quantity in there.quantities}
     if wrong := [raw for raw, *quantity in said.quantities if tuple(quantity) not in given]:
         return f"the number {wrong[0]}"
@@ -374,7 +362,7 @@ def find_conflict(claim: str, cited: str, before: str = "", languages: tuple[str
 def _compare_marks(said: Reading, there: Reading, *, has_opposite: bool) -> str:
     """Return where a clause says no, or at least, and the clause nearest to it does not."""
     asserted = {stem for clause in there.clauses if "not" not in clause.marks for stem in clause.stems}
-    for part in [clause for clause in said.clauses if len(clause.stems & there.stems) > 1] or [said]:
+    for part in said.clauses:
         nearest = max(there.clauses, key=lambda clause: len({*clause.shape} & {*part.shape}), default=there)
         sides = part.marks - {"not"}
         theirs = nearest.marks - {"not"} or there.marks - {"not"}
