@@ -86,7 +86,7 @@ class Picker:
 
     @property
     def hits(self) -> tuple[Hit, ...]:
-        """What was found."""
+        """Return what was found."""
         return self._answer.hits if self._answer else ()
 
     @property

@@ -55,7 +55,6 @@ class ServedIndex(Closing):
     index: "str | Store | None" = None  # where it is; None as everywhere
     profile: str = DEFAULT_PROFILE  # for clients that name none
     settings: Mapping[str, Any] = field(default_factory=dict)  # for all of them
-    wait_s: float = OPENING_SECONDS  # how long a client waits for documents that are indexed for the first time
 
     def __post_init__(self) -> None:
         # By profile and settings; those are few, so each stays open, with some 16 MB.
@@ -67,12 +66,12 @@ class ServedIndex(Closing):
         self.progress = LastProgress()
 
     def open(
-        self, profile: str = "", settings: Mapping[str, Any] | None = None, wait_s: float | None = None
+        self, profile: str = "", settings: Mapping[str, Any] | None = None, wait_s: float = OPENING_SECONDS
     ) -> Retriever:
         """Return the retriever of a profile (a name, never a file; empty: the index's own), shared by all callers.
 
         Raises:
-            NotReadyError: the documents are still being read after `wait_s` seconds (None: those of this index).
+            NotReadyError: the documents are still being read after `wait_s` seconds.
             RetrieverError: the index cannot be opened; the next call tries again.
         """
         if profile and profile != self.profile and profile not in profile_names():
@@ -86,7 +85,7 @@ class ServedIndex(Closing):
             readable = self._readable
         if readable is not None:
             try:
-                readable.result(self.wait_s if wait_s is None else wait_s)
+                readable.result(wait_s)
             except Exception:
                 if not readable.done():
                     raise NotReadyError(f"the documents are being read{self.progress}; ask again in a moment") from None
@@ -99,10 +98,7 @@ class ServedIndex(Closing):
             return self._opened[key]
 
     def _open(self, profile: str, settings: Mapping[str, Any]) -> Retriever:
-        given = merge(self.settings, settings)
-        if self.settings.get("use_llm") is False:  # whatever a client asks for
-            given["use_llm"] = False
-        request = index_request((), self.index, profile, given)
+        request = index_request((), self.index, profile, merge(self.settings, settings))
         self.index = request.store
         retriever = Retriever(request, profile)
         with retriever.view() as view:
@@ -229,6 +225,11 @@ def read_arguments(model: type[Model], given: Mapping[str, object]) -> Model:
         raise ParametersError(f"{mistakes}; there are: {known}") from None
 
 
+def count_fitting(lines: Sequence[str], most: int) -> int:
+    """Return how many of the lines fit into so many bytes, but at least one."""
+    return max(1, sum(size <= most for size in accumulate(len(line.encode()) + 1 for line in lines)))
+
+
 def cut_excerpt(excerpt: Excerpt, most: int, first: int = 0) -> tuple[Excerpt, str]:
     """Return the lines of an excerpt that fit, at least one, and the citation of those behind them; empty if none are.
 
@@ -241,8 +242,7 @@ def cut_excerpt(excerpt: Excerpt, most: int, first: int = 0) -> tuple[Excerpt, s
         return excerpt, ""
     begin = first if excerpt.span.first <= first <= excerpt.span.last else excerpt.span.first
     rows = excerpt.text.split("\n")[begin - excerpt.span.first : -1]
-    sizes = accumulate(len(row.encode()) + 1 for row in rows)
-    end = begin + max(1, sum(size <= most for size in sizes))
+    end = begin + count_fitting(rows, most)
     shown = replace(excerpt, span=Span(begin, end - 1), text="\n".join([*rows[: end - begin], ""]))
     following = replace(excerpt, span=Span(end, excerpt.span.last)).citation if end <= excerpt.span.last else ""
     return shown, following

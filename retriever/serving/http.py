@@ -17,7 +17,6 @@ from secrets import token_urlsafe
 from urllib.parse import urlsplit
 
 import uvicorn
-from anyio import CapacityLimiter, to_thread
 from starlette.applications import Starlette
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.middleware.trustedhost import TrustedHostMiddleware
@@ -170,11 +169,10 @@ def listen(host: str, port: int) -> socket.socket:
 
 def make_probe(index: ServedIndex) -> Route:
     """Return the probe for monitoring: whether questions can be answered now."""
-    own_thread = CapacityLimiter(1)  # the others may all wait for a retriever
 
-    async def answer(_: Request) -> Response:
+    def answer(_: Request) -> Response:
         try:
-            await to_thread.run_sync(index.check_ready, limiter=own_thread)
+            index.check_ready()
         except RetrieverError as error:
             log.info("not ready: %s", error)
             return JSONResponse({"error": "it cannot answer now; its log says why"}, 503)

@@ -14,7 +14,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from importlib.metadata import version
-from itertools import accumulate
 from pathlib import PurePosixPath
 from textwrap import wrap
 from threading import Timer
@@ -28,7 +27,6 @@ from mcp.server.transport_security import TransportSecuritySettings
 from pydantic import Field
 from pydantic.json_schema import GenerateJsonSchema
 from starlette.applications import Starlette
-from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
@@ -47,7 +45,7 @@ from retriever.display import (
 from retriever.errors import RetrieverError, UnknownReferenceError, UsageError
 from retriever.looking.browse import Excerpt, Relations, find_relations, load_tree_at
 from retriever.query import AskRequest, Scope
-from retriever.serving import Arguments, ServedIndex, cut_excerpt, read_arguments
+from retriever.serving import Arguments, ServedIndex, count_fitting, cut_excerpt, read_arguments
 from retriever.settings import profile_names
 from retriever.text import BYTES_PER_TOKEN, cut, estimate_tokens
 from retriever.types import Answer, CitationState, Hit, Neighbour, ShortAnswer
@@ -71,7 +69,7 @@ MaxTokens = Annotated[int, Field(description="The answer stays below this.", ge=
 
 
 class Asking(Arguments):
-    """What the tools that take a question have in common."""
+    """A question as several tools take it."""
 
     question: Question
     conversation: tuple[str, ...] = Field(default=(), description="Earlier questions, oldest first.")
@@ -109,7 +107,7 @@ class HydeTool(Arguments):
     return_hypothetical: bool = Field(default=False, description="Add what the model imagined; no document says it.")
 
     def answer(self, served: ServedIndex) -> str:
-        settings = {"use_llm": True, "hyde": "always" if self.force_hyde else "auto"}
+        settings = {"use_llm": served.settings.get("use_llm", True), "hyde": "always" if self.force_hyde else "auto"}
         answer = served.open(settings=settings).search(self.query)
         imagined = write_passages(answer, MAX_ANSWER // 3) if self.return_hypothetical else ""
         return write_hits(answer, MAX_ANSWER - estimate_tokens(imagined)) + imagined
@@ -282,13 +280,11 @@ def make_mcp_app(index: ServedIndex) -> Starlette:
     )
     endpoint = next(route.endpoint for route in app.routes if isinstance(route, Route))
 
-    async def refuse(_: Request) -> Response:
-        # Without a session there is no stream to open with GET, and nothing to DELETE: 405, as the specification says.
-        return Response(status_code=405, headers={"Allow": "POST"})
-
+    # Without a session there is no stream to open with GET, and nothing to DELETE: 405, as the specification says.
+    refusal = Response(status_code=405, headers={"Allow": "POST"})
     app.router.routes[:] = [
-        Route(HTTP_PATH, endpoint=endpoint, methods=["POST"]),
-        Route(HTTP_PATH, endpoint=refuse, methods=["GET", "DELETE"]),
+        Route(HTTP_PATH, endpoint, methods=["POST"]),
+        Route(HTTP_PATH, refusal, methods=["GET", "DELETE"]),
     ]
     return app
 
@@ -316,7 +312,7 @@ MORE = "a larger max_tokens shows more"
 def write_hits(answer: Answer, max_tokens: int) -> str:
     """Write the hits, as many as fit: the whole text of one that is short enough, else a snippet."""
     lines = write_head(answer, max_tokens)
-    left = max_tokens - count_tokens(lines) - RESERVED_TOKENS if answer.verdict != "none" else 0
+    left = max_tokens - estimate_tokens("\n".join(lines)) - RESERVED_TOKENS if answer.verdict != "none" else 0
     for place, hit in enumerate(answer.hits):
         line, share = write_place(hit), left // (len(answer.hits) - place)
         written, room = quote(line, hit.text), share - estimate_tokens(line) - 3  # for the line end and the marks
@@ -324,7 +320,7 @@ def write_hits(answer: Answer, max_tokens: int) -> str:
             snippet = fit_text(hit.snippet, room) if room > 0 else ""
             written = f"{line}\n   {code(snippet)}" if snippet else line
         lines.append(written)
-        left -= count_tokens([written])
+        left -= estimate_tokens(f"{written}\n")
     return join_fitting(lines, max_tokens)
 
 
@@ -362,7 +358,7 @@ def write_head(answer: Answer, max_tokens: int) -> list[str]:
     if answer.scope:
         lines.append(f"searched {code(cut(describe_search(answer), 2 * LINE_CHARS))}")
     lines += [f"note: {cut(sanitize_line(remark), 2 * LINE_CHARS)}" for remark in list_remarks(answer)]
-    return lines[: count_fitting(lines, max_tokens // 2)]
+    return lines[: count_fitting(lines, BYTES_PER_TOKEN * max_tokens // 2)]
 
 
 def write_place(hit: Hit) -> str:
@@ -390,7 +386,7 @@ def write_excerpt(excerpt: Excerpt, max_tokens: int) -> str:
 def write_outline(views: Sequence[Sequence[str]], max_tokens: int) -> str:
     """Write the first of the views that fits; where none does, the beginning of the last one."""
     left = max_tokens - RESERVED_TOKENS  # but for the head and the fence
-    lines = next((view for view in views if count_tokens(view) <= left), views[-1])
+    lines = next((view for view in views if estimate_tokens("\n".join(view)) <= left), views[-1])
     return quote(f"{pluralize(len(lines), 'line')}. {DATA}", join_fitting(lines, left))
 
 
@@ -428,20 +424,12 @@ def cite(citation: str, state: CitationState) -> str:
     return code(citation) + (f" ({CITATION_STATES[state]})" if CITATION_STATES[state] else "")
 
 
-def count_tokens(lines: Sequence[str]) -> int:
-    return sum(estimate_tokens(f"{line}\n") for line in lines)
-
-
-def count_fitting(lines: Sequence[str], max_tokens: int) -> int:
-    """Return how many of the lines fit, but at least one."""
-    return max(1, sum(spent <= max_tokens for spent in accumulate(estimate_tokens(f"{line}\n") for line in lines)))
-
-
 def join_fitting(lines: Sequence[str], max_tokens: int) -> str:
     """Return the lines, or as many as fit, and that there are more."""
-    if count_tokens(lines) <= max_tokens:
-        return "\n".join(lines)
-    count = count_fitting(lines, max_tokens - RESERVED_TOKENS)
+    text = "\n".join(lines)
+    if estimate_tokens(text) <= max_tokens:
+        return text
+    count = count_fitting(lines, BYTES_PER_TOKEN * (max_tokens - RESERVED_TOKENS))
     return "\n".join([*lines[:count], f"cut: {len(lines) - count} more; {MORE}"])
 
 

@@ -47,12 +47,11 @@ from retriever.searching.hits import find_opening
 
 # Parsing: the lines and the tokens that a page shows.
 
-MAX_EXCERPT_LINES = 24  # of a passage below its hit
 MAX_INLINE_CHARS = 10_000  # a longer paragraph is shown as written: markdown-it's time on hostile text is quadratic
 
 
 def cut_lines(body: Sequence[str], first: int, end: int, code: Sequence[str] = ()) -> str:
-    """Return lines of a text as Markdown that can be read alone: whole paragraphs, below what opens their block.
+    """Return lines of a text as Markdown that can be read alone: below what opens their block.
 
     Args:
         body: the lines of the text.
@@ -63,28 +62,7 @@ def cut_lines(body: Sequence[str], first: int, end: int, code: Sequence[str] = (
     first = min(first, len(body) - 1)  # the text may be shorter than it was
     filled = [row for row in body[first:end] if row.strip()]
     opening = find_opening(body, first) or ["```"] * (filled == list(code[: len(filled)]))
-    top, bottom = first, end
-    # Up to the beginning of a block that is in no other one.
-    while (
-        not opening and first - MAX_EXCERPT_LINES < top and top and (body[top][:1] in " \t>" or body[top - 1].strip())
-    ):
-        top -= 1
-    while bottom < min(len(body), end + MAX_EXCERPT_LINES) and body[bottom].strip():
-        bottom += 1
-    for token in open_page_parser(COMMONMARK).parse("\n".join([*opening, *body[top:bottom]])):
-        if token.type == "paragraph_open" and token.map:
-            begin, after = (line + top - len(opening) for line in token.map)
-            if begin < end and first < after:
-                first, end = min(first, begin), max(end, after)
     return "\n".join(dedent("\n".join(rows)) for rows in (opening, body[first:end]) if rows)
-
-
-def find_end(token: Token, lines: Sequence[str]) -> int:
-    """Return the line behind a block's last line that is not blank, from 0."""
-    first, end = token.map or (0, 0)
-    while end > first + 1 and not lines[end - 1].strip():
-        end -= 1
-    return end
 
 
 @cache
@@ -131,7 +109,9 @@ def mark_passage(tokens: Sequence[Token], lines: Sequence[str], first: int, end:
     for token in tokens:
         if not token.map or token.nesting < 0 or token.type == "inline" or token.map[0] < done:
             continue
-        start, after = token.map[0], find_end(token, lines)
+        start, after = token.map
+        while after > start + 1 and not lines[after - 1].strip():
+            after -= 1
         item = token if token.type == "list_item_open" else item
         around = token if token.level == 0 and start <= first < after else around
         if first <= start and after <= end:

@@ -24,7 +24,7 @@ from starlette.staticfiles import StaticFiles
 
 from pageindex.dialects import COMMONMARK, get_dialect
 from pageindex.front_matter import read_front_matter
-from pageindex.node import Node, NodeKind, Span, folder_id
+from pageindex.node import Node, NodeKind, Span, UnitKind, folder_id
 from pageindex.text import sanitize_line
 from retriever import display
 from retriever.display import add_version, dump, dump_answer, dump_short_answer, open_templates
@@ -43,11 +43,10 @@ from retriever.looking.browse import find_relations, read_excerpt
 from retriever.looking.status import list_titles
 from retriever.places.view import Choices, View
 from retriever.retriever import Retriever
-from retriever.searching.citations import Anchors
 from retriever.searching.hits import find_opening
+from retriever.searching.passage import join
 from retriever.serving import Arguments, ServedIndex, cut_excerpt
 from retriever.serving.section_html import (
-    MAX_EXCERPT_LINES,
     RenderOptions,
     cut_lines,
     highlight,
@@ -71,12 +70,13 @@ from retriever.settings import profile_names, profile_summary
 from retriever.store import reading
 from retriever.store.reading import StoredFolder, StoredState, link_ids
 from retriever.trace import Spent, milliseconds_since
-from retriever.types import Hit, ShortAnswer
+from retriever.types import Cited, Hit
 
 PAGE_WAIT_S = 0.5  # how long a page waits for the documents to be read before it says how far that is
 MAX_SHOWN_BYTES = 60_000  # of a document in one page; a link leads to the rest
 MAX_RELATED = 10  # of each kind
 MAX_LISTED = 1_000  # files of a folder, on the first page
+MAX_EXCERPT_LINES = 24  # of a passage below its hit
 FIRST_LINES = 6  # of a section, where no passage of it stands out
 PICTURE_HEADERS = {
     "Cache-Control": "private, max-age=60",  # a document and its pictures are edited together
@@ -147,28 +147,14 @@ class Pages:
         """
         visit = read_query(request, Visit)
         if not visit.question.strip():
-            return HTMLResponse(self._home(visit))
+            return self._home(visit)
         begun = time.perf_counter()
         retriever = self._open(visit.profile)
         short = retriever.answer(visit.request, quoted=quoted)
-        shown = self._show_answer(retriever, short, visit)
-        spent = milliseconds_since(begun)
-        return HTMLResponse(self._render("answer.html", visit, quoted=quoted, milliseconds=spent, **shown))
-
-    def list_typed(self, request: Request) -> Response:
-        """Return the list of what is found for a question that may not be whole yet; the rest of the page stays."""
-        visit = read_query(request, Visit)
-        answer = self._open(visit.profile).search(replace(visit.request, is_typing=True))
-        marked = partial(highlight, words=frozenset(answer.matched_words))
-        return HTMLResponse(self._render("typed.html", visit, answer=answer, highlight=marked))
-
-    def _show_answer(self, retriever: Retriever, short: ShortAnswer, visit: Visit) -> dict[str, Any]:
-        """Return what the page of an answer shows: the lines that are quoted, and of each other hit its passage."""
-        answer = short.answer
+        answer, access = short.answer, retriever.access
         sentences = () if short.writer else short.sentences
         hits = {hit.node_id: hit for hit in answer.hits}
         words = frozenset(answer.matched_words)
-        access = retriever.access  # is read anew whenever it is asked for
         options = RenderOptions(words=words, top_level=3, unfolded=True)
         with retriever.view() as view:
             excerpt = partial(_render_excerpt, view, options=options, visit=visit, access=access)
@@ -179,22 +165,33 @@ class Pages:
                 else Markup("<br>").join(highlight(row, words) for row in one.text.split("\n"))
                 for place, one in enumerate(sentences)
             ]
-            quoted = {one.node_id for one in sentences}
-            others = (hit for hit in answer.hits if hit.node_id not in quoted)
+            quoted_ids = {one.node_id for one in sentences}
+            others = (hit for hit in answer.hits if hit.node_id not in quoted_ids)
             excerpts = {hit.node_id: excerpt(hit, hit.passage, f"{hit.rank}-") for hit in others}
             tree = draw_tree(self._read_outline(view), {hit.node_id: hit.rank for hit in answer.hits})
-        return {
-            "answer": answer,
-            "short": short,
-            "quotes": list(zip(sentences, quotes, strict=True)),
-            "excerpts": excerpts,
-            "can_write": retriever.profile.answer.kind != "extractive",
-            "title": answer.question,
-            "tree": tree,
-            "highlight": partial(highlight, words=words),
-        }
+        return self._render(
+            "answer.html",
+            visit,
+            title=answer.question,
+            answer=answer,
+            short=short,
+            quoted=quoted,
+            quotes=list(zip(sentences, quotes, strict=True)),
+            can_write=retriever.profile.answer.kind != "extractive",
+            excerpts=excerpts,
+            tree=tree,
+            highlight=partial(highlight, words=words),
+            milliseconds=milliseconds_since(begun),
+        )
 
-    def _home(self, visit: Visit) -> str:
+    def list_typed(self, request: Request) -> Response:
+        """Return the list of what is found for a question that may not be whole yet; the rest of the page stays."""
+        visit = read_query(request, Visit)
+        answer = self._open(visit.profile).search(replace(visit.request, is_typing=True))
+        marked = partial(highlight, words=frozenset(answer.matched_words))
+        return self._render("typed.html", visit, answer=answer, highlight=marked)
+
+    def _home(self, visit: Visit) -> Response:
         retriever = self._open(visit.profile)
         status = retriever.status()
         with retriever.view() as view:
@@ -224,8 +221,7 @@ class Pages:
             # A folder has no text; a file without lines of its own has that of its sections, an empty one none.
             if named and (named.kind is NodeKind.FOLDER or not (named.span or outline.tree.children(named.id))):
                 nodes = outline.tree.children(named.id)
-                page = self._render("list.html", visit, nodes=nodes, **_show_place(outline, named))
-                return HTMLResponse(page)
+                return self._render("list.html", visit, nodes=nodes, **_show_place(outline, named))
             excerpt = read_excerpt(view.connection, visit.node, access)
             node = named or outline.tree.node(excerpt.node_id)
             shown, following = cut_excerpt(excerpt, MAX_SHOWN_BYTES, visit.first)
@@ -242,9 +238,9 @@ class Pages:
                 first_line=shown.span.first + front_matter - len(opening),
             )
             markdown = "\n".join([*opening, *rows[front_matter:]])
-            text = _render_text(view, node, markdown, options, visit, access)
+            text = _render_text(view, excerpt, markdown, options, visit, access)
             around = find_relations(view, node.id, access, MAX_RELATED)
-        page = self._render(
+        return self._render(
             "document.html",
             visit,
             excerpt=shown,
@@ -254,7 +250,6 @@ class Pages:
             around=around.beside,
             **_show_place(outline, node),
         )
-        return HTMLResponse(page)
 
     def picture(self, request: Request) -> Response:
         """Return a picture of a document."""
@@ -265,31 +260,32 @@ class Pages:
         content, media_type = read_picture(folders.get(given.folder, ""), given.file, retriever.access)
         return Response(content, media_type=media_type, headers=PICTURE_HEADERS)
 
-    def failure(self, request: Request, error: Exception) -> str:
-        """Make the page that says what went wrong, and what to do.
+    def failure(self, request: Request, error: Exception) -> Response:
+        """Return what went wrong, and what to do: as JSON below /api and as a page elsewhere.
 
         During the first indexing it shows how far that is, and the page that was asked for replaces it by itself.
         """
+        message, status = str(error), 404 if isinstance(error, UsageError) else 503
+        if isinstance(error, HTTPException):  # of Starlette: its messages do not say what to do
+            status = error.status_code
+            message = NO_SUCH_PAGE if status == 404 else error.detail.lower()
+        elif isinstance(error, ParametersError | QuestionError) and not isinstance(error, ScopeError):
+            status = 422
+        headers = error.headers if isinstance(error, HTTPException) else None
+        if request.url.path.startswith("/api/"):
+            return JSONResponse({"error": message}, status, headers)
         visit = Visit.model_construct(**parse_query(request, Visit))  # right or wrong, it stays in the form
         if isinstance(error, NotReadyError):
-            return self._render("waiting.html", visit, title="Reading", last=self._library.progress)
-        message, status = explain_error(error)
-        near = error.near if isinstance(error, UnknownReferenceError) else ()
-        return self._render("failure.html", visit, title="Error", message=message, status=status, near=near)
+            page = self._render("waiting.html", visit, title="Reading", last=self._library.progress)
+        else:
+            near = error.near if isinstance(error, UnknownReferenceError) else ()
+            page = self._render("failure.html", visit, title="Error", message=message, status=status, near=near)
+        return HTMLResponse(page.body, status, headers)
 
-    def _render(self, template: str, visit: Visit, **values: Any) -> str:  # noqa: ANN401 - the template's own
+    def _render(self, template: str, visit: Visit, **values: Any) -> Response:  # noqa: ANN401 - the template's own
         choices = self._outline[1].choices if self._outline else Choices()
         shown = {"visit": visit, "choices": choices, "title": "", "tree": [], **values}
-        return self._templates.get_template(template).render(shown)
-
-
-def explain_error(error: Exception) -> tuple[str, int]:
-    """Return what is said of an error, and its HTTP status."""
-    if isinstance(error, HTTPException):  # of Starlette: its messages do not say what to do
-        return (NO_SUCH_PAGE if error.status_code == 404 else error.detail.lower()), error.status_code
-    if isinstance(error, ParametersError | QuestionError) and not isinstance(error, ScopeError):
-        return str(error), 422
-    return str(error), 404 if isinstance(error, UsageError) else 503
+        return HTMLResponse(self._templates.get_template(template).render(shown))
 
 
 def _show_place(outline: Outline, node: Node) -> dict[str, Any]:
@@ -317,30 +313,35 @@ def _render_excerpt(
 ) -> Markup:
     """Return some lines of a hit's section as HTML; `name` is that of the text on its page."""
     node = view.tree.read([hit.node_id]).get(hit.node_id)
-    if node is None or not hit.span.overlap(lines):  # it went since it was found; a property, above the section
+    # It went since it was found; a property, above the section.
+    if node is None or node.body_span is None or not hit.span.overlap(lines):
         return highlight(hit.sentence, options.words)
-    body = node.body.split("\n")
+    body, above = node.body.split("\n"), node.body_span.first
     first = max(0, lines.first - hit.span.first)
     # Of a long section in which no lines stand out, the beginning.
     count = FIRST_LINES if lines == hit.span and len(lines) > MAX_EXCERPT_LINES else MAX_EXCERPT_LINES
     end = first + min(len(lines), count)
     if not first and body[0].startswith("#"):  # the heading is shown above: what follows it
         end = max(end, FIRST_LINES)
+    span = Span(above + first, above + end - 1)
+    for unit in (*reversed(node.units), *node.units):  # whole paragraphs
+        if unit.kind is UnitKind.PARAGRAPH and unit.span.overlap(span):
+            span = join([span, unit.span])
+    markdown = cut_lines(body, span.first - above, span.last - above + 1, hit.verbatim)
     options = replace(options, title=hit.title, name=name)
-    shown = _render_text(view, node, cut_lines(body, first, end, hit.verbatim), options, visit, access)
+    shown = _render_text(view, hit, markdown, options, visit, access)
     return shown if shown.strip() else highlight(hit.snippet, options.words)  # a comment, or a line of layout
 
 
 def _render_text(
-    view: View, node: Node, markdown: str, options: RenderOptions, visit: Visit, access: FolderAccess
+    view: View, place: Cited, markdown: str, options: RenderOptions, visit: Visit, access: FolderAccess
 ) -> Markup:
-    """Return a node's text as HTML whose links and pictures lead where they do; nowhere what is not in the index."""
-    view.tree.load_nodes([node.id])
-    key = view.tree.document_key(node.id)
-    targets: Mapping[tuple[str, str, str], str] = link_ids(view.connection, key)
-    anchors = Anchors(view.connection, [key], access)
+    """Return text of a place as HTML whose links and pictures lead where they do; nowhere what is not in the index."""
+    view.tree.load_nodes([place.node_id])
+    key = view.tree.document_key(place.node_id)
+    targets = link_ids(view.connection, key)
     # Folders of one index may hold files of one path: the prefix says which is meant.
-    folder, prefix = anchors.documents[key].folder, anchors.documents[key].name.removesuffix(node.path)
+    folder, prefix = place.folder, place.cited_as.removesuffix(place.file)
 
     def resolve(kind: str, path: str, anchor: str) -> str | None:
         target = targets.get((str(kind), path, anchor))
@@ -348,14 +349,14 @@ def _render_text(
 
     def picture(source: str, by_name: bool) -> str | None:
         known = folder in access.folders
-        path = locate_picture(folder, node.path, source, by_name=by_name) if known else ""
+        path = locate_picture(folder, place.file, source, by_name=by_name) if known else ""
         return address("/picture", file=path, folder=prefix) if path else None
 
     # `[text][label]` leads where the end of the file says, which may be another section.
     texts = (stored.node.text for stored in reading.nodes_of_documents(view.connection, [key]))
     definitions = "\n".join(line for text in texts for line in _DEFINITION.findall(text))
     dialects = {folder.path: folder.dialect for folder in reading.folders(view.connection)}
-    dialect = get_dialect(dialects.get(folder, COMMONMARK.name), node.path)
+    dialect = get_dialect(dialects.get(folder, COMMONMARK.name), place.file)
     options = replace(options, resolve=resolve, picture=picture, definitions=definitions, dialect=dialect)
     return render_markdown(markdown, options)
 
@@ -376,14 +377,6 @@ def make_web_app(library: ServedIndex) -> Starlette:
             raise HTTPException(404)
         return JSONResponse(add_version(read_query(request, call).answer(library)))
 
-    def answer_failure(request: Request, error: Exception) -> Response:
-        """Return what went wrong, as JSON below /api and as a page elsewhere."""
-        message, status = explain_error(error)
-        headers = error.headers if isinstance(error, HTTPException) else None
-        if request.url.path.startswith("/api/"):
-            return JSONResponse({"error": message}, status, headers)
-        return HTMLResponse(pages.failure(request, error), status, headers)
-
     routes = [
         Route("/", pages.ask),
         Route("/typed", pages.list_typed),
@@ -395,7 +388,7 @@ def make_web_app(library: ServedIndex) -> Starlette:
     ]
     return Starlette(
         routes=routes,
-        exception_handlers={RetrieverError: answer_failure, HTTPException: answer_failure},
+        exception_handlers=dict.fromkeys((RetrieverError, HTTPException), pages.failure),
     )
 
 

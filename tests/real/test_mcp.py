@@ -18,6 +18,7 @@ from tokenizers import Tokenizer
 
 from retriever.command_line.options import WITHOUT_LLM
 from retriever.embedding.encoder import ENGLISH_MODEL
+from retriever.errors import NotReadyError
 from retriever.serving import ServedIndex
 from retriever.serving.mcp_server import INSTRUCTIONS, DocumentServer, call_tool, list_tools
 from retriever.text import estimate_tokens
@@ -272,9 +273,11 @@ def test_an_answer_is_checked_and_what_does_not_hold_is_not_told(
 
 def test_the_first_indexing_is_not_waited_for_without_end(tmp_path: Path) -> None:
     docs = str(write_pages(tmp_path / "docs", {"page.md": "# Page\n\nA stamp pays for a letter.\n"}))
-    with ServedIndex((docs,), str(tmp_path / "index"), wait_s=0.0) as library:
+    with ServedIndex((docs,), str(tmp_path / "index")) as library:
         assert library.describe() == "The first call indexes `docs`."
-        waiting = tell(library, "search", question="what pays for a letter?")
+        with pytest.raises(NotReadyError) as caught:
+            library.open(wait_s=0)
+        waiting = str(caught.value)
         assert waiting.startswith("the documents are being read")
         assert waiting.endswith("; ask again in a moment")
         assert str(tmp_path) not in waiting
