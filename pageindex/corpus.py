@@ -14,7 +14,7 @@ import os
 import re
 import stat
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
@@ -87,16 +87,6 @@ class UnreadableDocumentError(CorpusError):
     def __init__(self, path: str, reason: str) -> None:
         super().__init__(f"{path}: {reason}")
         self.reason = reason
-
-
-@dataclass(frozen=True)
-class CorpusOptions:
-    """Which files of a folder are documents."""
-
-    # Endings of document names, lower case, with their dot; names are compared without regard to case. None: all that
-    # have a reader.
-    suffixes: tuple[str, ...] = ()
-    ignore: tuple[str, ...] = ()  # gitignore patterns relative to the folder; they win over every .gitignore
 
 
 class SourceFile(NamedTuple):  # which takes a quarter of a dataclass's time to make: each question lists all files
@@ -201,7 +191,8 @@ def _compile(patterns: Iterable[str]) -> "GitIgnoreSpec":
 @dataclass
 class _Walk:
     root: str
-    options: CorpusOptions
+    ignore: Sequence[str]
+    endings: Iterable[str]
     files: list[SourceFile] = field(default_factory=list)
     skipped: list[Skipped] = field(default_factory=list)
 
@@ -211,7 +202,7 @@ class _Walk:
         self.skipped.append(Skipped(shown, reason))
 
     def is_document(self, name: str) -> bool:
-        return name.lower().endswith(self.options.suffixes or tuple(READERS))
+        return name.lower().endswith(tuple(self.endings))
 
     def run(self) -> Iterator[None]:
         """List one folder after the other, the root first."""
@@ -247,7 +238,7 @@ class _Walk:
         """Return the rules of the root: the caller's, and those of the git repository that the root is a part of."""
         above = find_repository(self.root)
         lead = f"{os.path.relpath(self.root, above[-1])}/".replace(os.sep, "/") if above else ""
-        rules = caller = IgnoreRules(lead, _compile(self.options.ignore) if self.options.ignore else None)
+        rules = caller = IgnoreRules(lead, _compile(self.ignore) if self.ignore else None)
         folders = lead.split("/")[:-1]
         for depth, folder in enumerate(reversed(above)):
             if os.path.lexists(f"{folder}/.gitignore"):
@@ -335,14 +326,16 @@ def find_repository(root: str) -> list[str]:
     return folders
 
 
-def list_files(root: Path, options: CorpusOptions | None = None) -> Listing:
+def list_files(root: Path, ignore: Sequence[str] = ()) -> Listing:
     """Return the documents below `root`; one stat for each of them and none for other files.
+
+    `ignore` has gitignore patterns relative to the folder; they win over every .gitignore.
 
     Hidden names (with a leading dot) and ignored ones are passed over. A link that stays inside the folder adds
     nothing, because what it points at is listed under its own path. Raises CorpusError when `root` itself cannot be
-    listed, or one of `options.ignore` is no pattern.
+    listed, or one of `ignore` is no pattern.
     """
-    walk = _Walk(os.path.realpath(root), options or CorpusOptions())
+    walk = _Walk(os.path.realpath(root), ignore, READERS)
     for _ in walk.run():
         pass
     files = sorted(walk.files, key=lambda file: file.path)
@@ -351,7 +344,7 @@ def list_files(root: Path, options: CorpusOptions | None = None) -> Listing:
 
 def has_documents(root: Path, *, seconds: float) -> bool:
     """Return whether `list_files` would list anything, as far as can be seen in `seconds`."""
-    walk = _Walk(os.path.realpath(root), CorpusOptions())
+    walk = _Walk(os.path.realpath(root), (), READERS)
     end = time.monotonic() + seconds
     with suppress(CorpusError):
         for _ in walk.run():
@@ -360,30 +353,31 @@ def has_documents(root: Path, *, seconds: float) -> bool:
     return bool(walk.files)
 
 
-def find_document(root: str, path: str, options: CorpusOptions | None = None) -> SourceFile:
+def find_document(root: str, path: str, ignore: Sequence[str] = (), endings: Iterable[str] = READERS) -> SourceFile:
     """Return the document at a path that another program or person gives, under the rules of `list_files`.
 
-    Raises UnreadableDocumentError when `list_files` would not list it; CorpusError when one of `options.ignore` is no
-    pattern.
+    `endings`, in lower case and with their dot, are those of other files than documents. Raises UnreadableDocumentError
+    when `list_files` would not list it; CorpusError when one of `ignore` is no pattern.
     """
-    walk = _Walk(root, options or CorpusOptions())
+    walk = _Walk(root, ignore, endings)
     rules, here, names = walk.first_rules(), "", path.split("/")
     is_foreign = "\0" in path or (os.sep != "/" and (os.sep in path or ":" in path))  # the latter on Windows
-    is_listed = not is_foreign and walk.is_document(path) and all(name and name[0] != "." for name in names)
+    refused = UnreadableDocumentError(path, "no document that the folder lists")
+    if is_foreign or not walk.is_document(path) or not all(name and name[0] != "." for name in names):
+        raise refused
     try:
-        for name in names if is_listed else ():
+        for name in names:
             if os.path.lexists(f"{root}/{here}/.gitignore"):
                 rules = walk.add_gitignore(here, rules)
             here = f"{here}/{name}" if here else name
             status, is_file = os.lstat(f"{root}/{here}"), here == path
             is_kind = (stat.S_ISREG if is_file else stat.S_ISDIR)(status.st_mode)
-            is_listed = is_kind and not rules.ignores(here if is_file else f"{here}/")
-            if not is_listed:  # a link of a folder: nothing behind it is looked at
-                break
+            if not is_kind or rules.ignores(here if is_file else f"{here}/"):
+                raise refused  # behind the link of a folder nothing is looked at
     except OSError as error:
         raise UnreadableDocumentError(path, _describe(error)) from error
-    if not is_listed or status.st_size > MAX_FILE_BYTES:
-        raise UnreadableDocumentError(path, "no document that the folder lists")
+    if status.st_size > MAX_FILE_BYTES:
+        raise refused
     return SourceFile(path, f"{root}/{path}", *identify(status))
 
 

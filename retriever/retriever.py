@@ -9,7 +9,7 @@ from dataclasses import replace
 from pageindex.node import Node
 from retriever.answering.context import AnswerInContext, Piece, build_context, gather_sections
 from retriever.errors import ClosedError, IndexLockedError, NoIndexError, suggest
-from retriever.indexing.request import FolderAccess, IndexRequest
+from retriever.indexing.request import FolderAccess, IndexRequest, read_named_folders
 from retriever.looking.browse import Excerpt, find_similar, load_tree_at, read_excerpt, read_nodes
 from retriever.looking.status import Status, Watch, describe_state, read_status
 from retriever.models import OpenModels
@@ -207,7 +207,7 @@ class Retriever(Closing):
     @property
     def access(self) -> FolderAccess:
         """Which folders this user has named for the index, and which of their files are documents."""
-        return FolderAccess.of(self.store, self.profile.documents)
+        return FolderAccess(frozenset(read_named_folders(self.store)), self.profile.documents.ignore)
 
     @contextlib.contextmanager
     def view(self) -> Iterator[View]:

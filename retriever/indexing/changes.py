@@ -4,14 +4,13 @@ import logging
 import re
 import time
 from collections.abc import Iterator, Mapping, Sequence, Sized
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from itertools import chain, count
 from pathlib import Path
 
 from pageindex.corpus import (
     CorpusError,
-    CorpusOptions,
     Listing,
     SourceFile,
     UnreadableDocumentError,
@@ -41,9 +40,8 @@ class FolderChanges:
 
     folder: StoredFolder
     listing: Listing
-    new: list[SourceFile] = field(default_factory=list)
-    # Known files with another content, and what is known of them.
-    different: list[SourceFile] = field(default_factory=list)
+    # New files, and known ones with another content; what is known of these.
+    differing: list[SourceFile] = field(default_factory=list)
     outdated: list[StoredDocument] = field(default_factory=list)
     # Known files with the same content and other times or another inode, these new.
     touched: list[StoredDocument] = field(default_factory=list)
@@ -55,31 +53,16 @@ class FolderChanges:
     @property
     def paths(self) -> list[str]:
         """The changed files, sorted."""
-        return sorted({*self.differing, *(document.path for document in self.gone)})
+        return sorted([*(file.path for file in self.differing), *(document.path for document in self.gone)])
 
     @property
-    def lost(self) -> set[str]:
-        """The files that cannot be read, after `read_documents`."""
-        return {item.path for item, _ in self.unreadable}
-
-    @property
-    def removed(self) -> list[StoredDocument]:
-        """Known documents that are gone or lost."""
-        lost = self.lost
-        return [old for old in (*self.gone, *(old for old in self.outdated if old.path in lost)) if old.key]
-
-    @property
-    def differing(self) -> set[str]:
-        """The new and the different files."""
-        return {file.path for file in (*self.new, *self.different)}
-
-    @property
-    def replaced(self) -> list[int]:
-        """The keys of the documents whose rows go."""
-        return [document.key for document in (*self.gone, *self.outdated)]
+    def reread(self) -> list[StoredDocument]:
+        """Known documents that were read anew, after `read_documents`."""
+        lost = {item.path for item, _ in self.unreadable}
+        return [document for document in self.outdated if document.path not in lost]
 
     def __len__(self) -> int:
-        return len(self.new) + len(self.different) + len(self.gone)
+        return len(self.differing) + len(self.gone)
 
 
 def list_folders(folders: Sequence[Path], settings: DocumentSettings) -> dict[str, Listing]:
@@ -116,7 +99,7 @@ def name_folders_apart(folders: Sequence[StoredFolder]) -> list[StoredFolder]:
 def list_documents(folder: Path, settings: DocumentSettings) -> Listing:
     """List the documents of a folder with their sizes and times: milliseconds for thousands of files."""
     try:
-        return list_files(folder, CorpusOptions(ignore=settings.ignore))
+        return list_files(folder, settings.ignore)
     except CorpusError as error:
         raise DocumentsError(str(error)) from error
 
@@ -156,25 +139,23 @@ def detect_changes(folder: StoredFolder, known: Mapping[str, StoredDocument], li
         if old and old.ctime_ns != UNTRUSTED and (old.size, old.mtime_ns, old.ctime_ns, old.inode) == file[2:]:
             changes.unchanged += bool(old.key)
         elif old is None or not old.key:
-            changes.new.append(file)
+            changes.differing.append(file)
         elif old.size != file.size or read_digest(file) != old.digest:
-            changes.different.append(file)
+            changes.differing.append(file)
             changes.outdated.append(old)
         else:
             changes.unchanged += 1
             if (now := describe_file(old.key, file, old.digest)) != old:
                 changes.touched.append(now)
-    changes.gone = [document for path, document in known.items() if path not in present]
+    changes.gone = [document for path, document in known.items() if document.key and path not in present]
     return changes
 
 
 def read_digest(file: SourceFile) -> str:
     """Return the digest of a file's content; empty for one that cannot be read."""
-    try:
-        with isolate(file.path):
-            return read_document(file).digest
-    except UnreadableDocumentError:
-        return ""
+    with suppress(UnreadableDocumentError), isolate(file.path):
+        return read_document(file).digest
+    return ""
 
 
 def describe_file(key: int, file: SourceFile, digest: str) -> StoredDocument:

@@ -18,10 +18,10 @@ from typing import Any, Literal
 
 from platformdirs import user_data_path
 
-from pageindex.corpus import CorpusOptions, read_file
+from pageindex.corpus import read_file
 from retriever.errors import UsageError, suggest
 from retriever.places import Store, open_store
-from retriever.settings import DocumentSettings, GivenSettings, Profile
+from retriever.settings import GivenSettings, Profile
 from retriever.store import reading
 from retriever.store.database import Connection
 from retriever.store.files import absolute, make_private_folder, write_file, writing_to
@@ -117,13 +117,7 @@ log = logging.getLogger(__name__)
 @dataclass(frozen=True)
 class FolderAccess:
     folders: frozenset[str]  # the folders that this user has named for it, absolute
-    options: CorpusOptions  # which of their files are documents
-
-    @classmethod
-    def of(cls, store: Store, settings: DocumentSettings) -> "FolderAccess":
-        """Return the access as it is now; another process may name a folder meanwhile."""
-        options = CorpusOptions(ignore=settings.ignore)
-        return cls(frozenset(read_named_folders(store)), options)
+    ignore: tuple[str, ...]  # patterns of files that are no documents
 
 
 def explain_refusal(folder: str) -> str:

@@ -91,7 +91,7 @@ def update_index(
                 is_anew = is_other_model(connection, encoder)
         was_whole = not text_vectors.pending_count(connection)
         changes = find_changes(connection, request, listings, is_anew=is_anew)
-        has_changed = is_anew or any(change.differing or change.removed for change in changes)
+        has_changed = is_anew or any(map(len, changes))
         # A question does not make all vectors anew.
         if (has_changed or not was_whole) and not is_anew and is_other_model(connection, encoder):
             raise EncoderError("that name now belongs to another embedding model; index the documents again")
@@ -120,12 +120,14 @@ def make_report(
 ) -> IndexReport:
     """Report what a run did that began at `started`, a moment of `time.perf_counter()`."""
     counts = reading.counts(connection)
+    read = sum(len(change.differing) - len(change.unreadable) for change in changes)
+    changed = sum(len(change.reread) for change in changes)
     return IndexReport(
         path=str(request.store),
         folders=tuple(folder.path for folder in reading.folders(connection)),
-        added=sum(len({file.path for file in change.new} - change.lost) for change in changes),
-        changed=sum(len({file.path for file in change.different} - change.lost) for change in changes),
-        removed=sum(len(change.removed) for change in changes),
+        added=read - changed,
+        changed=changed,
+        removed=sum(len(change.gone) + len(change.outdated) for change in changes) - changed,
         unchanged=sum(change.unchanged for change in changes),
         documents=counts.documents,
         sections=counts.sections,
@@ -217,7 +219,7 @@ def index_changes(
     is_anew: bool,
 ) -> None:
     """Replace the rows of what changed, and those of its words, inside a transaction."""
-    writing.remove_documents(connection, [key for change in changes for key in change.replaced])
+    writing.remove_documents(connection, [old.key for change in changes for old in (*change.gone, *change.outdated)])
     fingerprint = encoder.fingerprint if encoder else ""
     if is_anew and encoder:
         writing.remove_other_models(connection, fingerprint)
@@ -238,11 +240,11 @@ def read_documents(
     progress: Progress,
 ) -> Iterator[ReadDocument]:
     """Read the new and the different files, one at a time; what cannot be read is noted in the changes."""
-    done, total = 0, sum(len(change.new) + len(change.different) for change in changes)
+    done, total = 0, sum(len(change.differing) for change in changes)
     if total:
         progress.start("reading", total, "files")
     for change in changes:
-        for file in (*change.new, *change.different):
+        for file in change.differing:
             try:
                 with isolate(file.path):
                     text = read_document(file)
@@ -311,7 +313,7 @@ def note_folders(connection: Connection, changes: Sequence[FolderChanges]) -> No
 def note_skipped(connection: Connection, changes: Sequence[FolderChanges]) -> None:
     """Store what cannot be read, and keep what could not be read before and looks unchanged."""
     for change in changes:
-        same = {file.path for file in change.listing.files} - change.differing
+        same = {file.path for file in change.listing.files}.difference(file.path for file in change.differing)
         writing.set_skipped(connection, change.folder.key, change.unreadable, change.listing.skipped, same)
 
 

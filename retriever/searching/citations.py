@@ -85,7 +85,7 @@ class Anchors:
         state: tuple[CitationState, str] = ("unchecked", "")
         if known.folder in self._access.folders:
             try:
-                file = find_document(known.folder, known.path, self._access.options)
+                file = find_document(known.folder, known.path, self._access.ignore)
                 digest = sha256(read_file(file.absolute, MAX_FILE_BYTES)).hexdigest()
                 # What has not changed is not decoded.
                 state = ("exact", "") if digest == known.digest else ("stale", read_document(file).text)

@@ -13,7 +13,7 @@ import os
 import re
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 from html import escape, unescape
 from pathlib import PurePosixPath
@@ -475,9 +475,8 @@ def read_picture(folder: str, path: str, access: FolderAccess) -> tuple[bytes, s
     """
     media_type = PICTURE_TYPES.get(PurePosixPath(path).suffix.lower())
     if media_type is not None and folder in access.folders:
-        pictures = replace(access.options, suffixes=tuple(PICTURE_TYPES))
         with suppress(UnreadableDocumentError, OSError, ValueError):
-            picture = find_document(folder, path, pictures)
+            picture = find_document(folder, path, access.ignore, PICTURE_TYPES)
             return read_file(picture.absolute, MAX_PICTURE_BYTES), media_type
     raise UsageError("there is no such picture below the indexed folders")
 
