@@ -173,7 +173,7 @@ _KINDS = {
     "dd_open": BlockKind.MEANING,
     "footnote_reference_open": BlockKind.FOOTNOTE,
     "html_block": BlockKind.HTML,
-    "math_block": BlockKind.CODE,
+    "math_block": BlockKind.PARAGRAPH,
     "hr": BlockKind.RULE,
     "hidden_block": BlockKind.HIDDEN,
     "include": BlockKind.INCLUDE,
@@ -294,15 +294,15 @@ def _fill(block: Block, token: Token, dialect: Dialect, inline: "InlineParser") 
     """Give a block what its token says of it besides its lines."""
     match block.kind:
         case BlockKind.PARAGRAPH:
-            block.texts = (inline.read(token.content, block.first),)
+            is_formula = token.type == "math_block"
+            read = Inline(f"$${token.content}$$") if is_formula else inline.read(token.content, block.first)
+            block.texts = (read,)
             if block.texts[0].is_picture:
                 block.kind = BlockKind.PICTURE
         case BlockKind.HEADING:
             block.info = token.tag[1:]
         case BlockKind.ITEM if token.info:
             block.content = f"{token.info}{token.markup}"
-        case BlockKind.CODE if token.type == "math_block":
-            block.kind, block.texts = BlockKind.PARAGRAPH, (Inline(f"$${token.content}$$"),)
         case BlockKind.CODE:
             block.content, block.info = _read_code(token, dialect), f"{token.markup}{token.info}".strip()
         case BlockKind.CONTAINER | BlockKind.COMPONENT:
@@ -361,14 +361,16 @@ EAST_ASIAN = "\u2e80"  # behind it are the signs and letters of Chinese, Japanes
 class _InlineReader(StateInline):
     """An inline parser's state that notes in which line a token stands: markdown-it gives the lines of blocks alone."""
 
+    first = 1  # the line of the file that the text begins in
+
     def push(self, ttype: str, tag: str, nesting: Literal[-1, 0, 1]) -> Token:
-        token = super().push(ttype, tag, nesting)
-        token.map = [self.src.count("\n", 0, self.pos)]
-        return token
+        return self._place(super().push(ttype, tag, nesting))
 
     def pushPending(self) -> Token:
-        token = super().pushPending()
-        token.map = [self.src.count("\n", 0, self.pos)]  # a line end is a token of its own, so none is in it
+        return self._place(super().pushPending())  # a line end is a token of its own, so none is in it
+
+    def _place(self, token: Token) -> Token:
+        token.map = [self.first + self.src.count("\n", 0, self.pos)]
         return token
 
     def scanDelims(self, start: int, canSplitWord: bool) -> Scanned:
@@ -394,16 +396,15 @@ class InlineParser:
         if self._signs.isdisjoint(content):
             return Inline(content)
         tokens: list[Token] = []
-        above = 0
+        first = line
         for piece in _split(content, MAX_INLINE_CHARS, "\n", " ["):
             state = _InlineReader(piece, self._parser, self._env, [])
+            state.first = first
             self._parser.inline.tokenize(state)
             for rule in self._parser.inline.ruler2.getRules(""):
                 rule(state)
-            for token in state.tokens:
-                token.map = [token.map[0] + above] if token.map else token.map
             tokens += state.tokens
-            above += piece.count("\n")
+            first += piece.count("\n")
         return _Inlines(tokens, line, self._dialect).read()
 
 
@@ -426,7 +427,7 @@ class _Inlines:
     """Puts the text of inline tokens together."""
 
     def __init__(self, tokens: Sequence[Token], line: int, dialect: Dialect) -> None:
-        self._tokens, self._line, self._dialect = tokens, line, dialect
+        self._tokens, self._first, self._dialect = tokens, line, dialect
         self._links: list[FoundLink] = []
         self._linked = 0
         self._is_picture = not any(token.type != "image" and self._show_inside(token).strip() for token in tokens)
@@ -434,10 +435,10 @@ class _Inlines:
     def read(self) -> Inline:
         parts: list[str] = []
         plain: list[str] = []  # what may hold a tag, which code and links do not
-        line, inside_link = 0, 0
+        line, inside_link = self._first, 0
         struck: list[int] = []  # which parts what is struck out begins with
         for place, token in enumerate(self._tokens):
-            at = token.map[0] if token.map else line
+            (at,) = token.map or [line]
             shown, ends = self._show(token, place), at - line
             if ends > 0:  # code or a tag goes over lines: of code each became a blank
                 if parts and parts[-1].count(" ") >= ends:
@@ -474,7 +475,7 @@ class _Inlines:
 
     def _show(self, token: Token, place: int) -> str:
         """Return what a page shows of a token; note links."""
-        at = (token.map or [0])[0]
+        (at,) = token.map or [self._first]
         match token.type:
             case "softbreak" | "hardbreak":
                 return "\n"
@@ -483,11 +484,11 @@ class _Inlines:
                 is_shown = self._is_picture or (place and self._show_inside(self._tokens[place - 1]).strip())
                 return (self._show_inside(token) or str(token.attrs.get("title", ""))) if is_shown else ""
             case "wikilink":
-                self._links.append(FoundLink(self._line + at, token.meta["note"], is_wikilink=True))
+                self._links.append(FoundLink(at, token.meta["note"], is_wikilink=True))
                 return token.content
             case "link_open":
                 target = str(token.attrs.get("href", ""))
-                self._links.append(FoundLink(self._line + at, target, is_wikilink=False))
+                self._links.append(FoundLink(at, target, is_wikilink=False))
                 is_bare = self._tokens[place + 1].type == "link_close"
                 return target.rpartition("#")[2].removesuffix(".md") if is_bare else ""
             case "html_inline" | "hidden":
