@@ -32,8 +32,12 @@ VERDICTS = {
     "none": "Probably no section answers this; these are the nearest.",
 }
 
-# Where the verdict is weak: above passages of the documents, and above sentences that a model wrote.
-CLOSEST_PASSAGES = "No clear answer. Closest passages:"
+# What stands above the quoted lines, by `Verdict`.
+HEADLINES = {
+    "answered": "Answer",
+    "weak": "No clear answer. Closest passages:",
+    "none": "Probably no answer. Closest passage:",
+}
 
 # The fields of `Signals`, from which the verdict comes, and what each says.
 SIGNALS = (

@@ -167,7 +167,9 @@ class AnswerWriter:
         dropped: list[DroppedSentence] = []
         writer = ""
         with self.recorder.stage(StageName.ANSWER) as note:
-            quoted = choose_sentences(answer.hits, question) if answer.verdict != "none" else ()
+            quoted = choose_sentences(answer.hits, question)
+            if answer.verdict == "none":  # the nearest line, which may answer in other words, or not at all
+                quoted = quoted[:1]
             on_quoted(ShortAnswer(answer, quoted))
             if self.generator and plan and pieces and answer.verdict != "none":
                 task, blocks = build_answer_task(question, pieces, plan, self.seconds)

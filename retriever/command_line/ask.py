@@ -194,6 +194,6 @@ def answer(
         if output.is_for_people:
             show_dropped(page, short)
         printer.show(short.answer, short)
-        if short.answer.verdict != "none":
+        if short.sentences:
             console.note(short.note, dim=True)
     return ExitCode.OK

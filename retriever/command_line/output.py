@@ -264,7 +264,7 @@ class Printer:
         def draw(page: "Page") -> None:
             from retriever.command_line.render import show_answer, show_explanation  # rich
 
-            show_answer(page, answer, full=self.full, headline=short is None or answer.verdict == "none")
+            show_answer(page, answer, full=self.full, headline=not (short and short.sentences))
             if self.explain:
                 show_explanation(page, answer, spent)
 

@@ -11,7 +11,7 @@ from rich.style import Style
 from rich.text import Text
 
 from retriever.display import (
-    CLOSEST_PASSAGES,
+    HEADLINES,
     SIGNALS,
     VERDICTS,
     because,
@@ -186,8 +186,8 @@ def show_sentences(page: Page, short: ShortAnswer) -> None:
     if short.writer:  # below what is quoted
         page.blank()
         page.line(Text(f"Written by {sanitize_line(short.writer)}, and checked:"))
-    elif answer.verdict == "weak":
-        page.line(Text(CLOSEST_PASSAGES))
+    elif answer.verdict != "answered":
+        page.line(Text(HEADLINES[answer.verdict]))
         page.blank()
     page = replace(page, stems=frozenset(answer.matched_words))
     for sentence in short.sentences:

@@ -335,14 +335,15 @@ def write_passages(answer: Answer, max_tokens: int) -> str:
 def write_answer(short: ShortAnswer, max_tokens: int) -> str:
     """Write the sentences of a short answer, then the places of the hits, as many as fit."""
     # What a model made up is not shown: it may be what a document wants an agent to read.
+    shown = short.sentences if short.answer.verdict != "none" else ()
     sentences = [
         "\n".join(map(code, sentence.text.split("\n")))
         + f" {cite(sentence.citation, sentence.citation_state)}"
         + (f" {code(status)}" if (status := format_status(sentence, short.answer.hits).strip()) else "")
-        for sentence in short.sentences
+        for sentence in shown
     ]
     lines = [*write_head(short.answer, max_tokens), *sentences, *map(write_place, short.answer.hits)]
-    if short.sentences:
+    if shown:
         written = f"written by {short.writer} and checked" if short.writer else "quoted"
         lines[1:1] = [f"The sentences are {written}; the sections follow them."]
     return join_fitting(lines, max_tokens)
