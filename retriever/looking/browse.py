@@ -30,7 +30,7 @@ from retriever.searching.citations import Anchor, Anchors
 from retriever.store import reading
 from retriever.store.database import Connection
 from retriever.store.reading import OutlineNode, read_titles
-from retriever.store.text_vectors import chunk_vectors, distinct_keys, relate, vectors_of_nodes
+from retriever.store.text_vectors import distinct_keys, relate, vectors_of_chunks, vectors_of_nodes
 from retriever.store.writing import NODE_BITS
 from retriever.text import cut
 from retriever.types import Cited, FloatMatrix, Neighbour, SimilarSections
@@ -351,13 +351,12 @@ def find_relations(view: View, reference: str, access: FolderAccess, most: int) 
     node_id = find_section(view.connection, reference)
     tree = view.tree
     tree.load_nodes([node_id])
-    key = tree.document_key(node_id)
     above = tree.parent(node_id)
-    is_file = tree.node(node_id).kind is NodeKind.FILE
     # The links of a file stand in its sections.
-    linking = [node_id, *(section.id for section in tree.sections(key) if is_file)]
+    sections = () if above else tree.sections(tree.document_key(node_id))
+    linking = dict.fromkeys([node_id, *(section.id for section in sections)])
     linked = {
-        kind: [node for own in linking for node in list_linked(own) if not is_file or node.document_key != key]
+        kind: [node for own in linking for node in list_linked(own) if node.id not in linking]
         for kind, list_linked in (("links", tree.links), ("backlinks", tree.backlinks))
     }
     kinds: dict[str, Iterable[OutlineNode]] = {
@@ -440,7 +439,7 @@ def score_similar(view: View, node_id: str, count: int, *, unlinked: bool = Fals
         raise UsageError("the index has no vectors, by which to say what is similar", hint=suggest("index FOLDER"))
     tree.load_nodes([node_id])
     of_file = {node.id: node.title for node in reading.outlines(connection, [tree.document_key(node_id)])}
-    _, owners, matrix = vectors_of_nodes(connection, fingerprint, of_file)
+    owners, matrix = vectors_of_nodes(connection, fingerprint, of_file)
     keep_shared(view, matrix)
     own = [(part, row) for part, row in zip(owners, matrix, strict=True) if is_within(part, node_id)]
     if not own:
@@ -461,7 +460,7 @@ def score_similar(view: View, node_id: str, count: int, *, unlinked: bool = Fals
         for node in tree.read(candidates).values()
         if node.has_text and node.title not in templates and tree.document_key(node.id) not in linked
     ]
-    _, owners, matrix = vectors_of_nodes(connection, fingerprint, shown)
+    owners, matrix = vectors_of_nodes(connection, fingerprint, shown)
     common = keep_shared(view, matrix)
     names, vector, near = np.array(owners), mean[0].astype(np.float64), sorted(set(owners))
     means = np.array([matrix[names == name].mean(axis=0, dtype=np.float64) for name in near]).reshape(-1, len(vector))
@@ -485,7 +484,7 @@ def measure_unrelated(view: View) -> tuple[float, set[str]]:
     connection, fingerprint = view.connection, view.state.fingerprint
 
     def compare(keys: Sequence[int]) -> npt.NDArray[np.float64]:
-        rows = chunk_vectors(connection, fingerprint, keys)[2].astype(np.float64)
+        rows = vectors_of_chunks(connection, fingerprint, keys).astype(np.float64)
         common = keep_shared(view, rows)
         squares, pairs = (rows**2).sum(axis=1), np.triu_indices(len(rows), 1)
         return relate((rows @ rows.T)[pairs], squares[pairs[0]], squares[pairs[1]], common)

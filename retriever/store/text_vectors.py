@@ -124,25 +124,23 @@ def dimension(connection: Connection, fingerprint: str) -> int | None:
     return len(row[0]) if row else None
 
 
-def chunk_vectors(
-    connection: Connection, fingerprint: str, chunk_keys: Iterable[int]
-) -> tuple[list[int], list[str], FloatMatrix]:
-    """Return keys, node ids and unit vectors (n, d) of those chunks that have a vector, by key."""
-    return _as_matrix(select(connection, _VECTORS % f"chunk_key {GIVEN}", chunk_keys, fingerprint))
+def vectors_of_chunks(connection: Connection, fingerprint: str, chunk_keys: Iterable[int]) -> FloatMatrix:
+    """Return the unit vectors (n, d) of those chunks that have one, by their keys."""
+    return _as_matrix(select(connection, _VECTORS % f"chunk_key {GIVEN}", chunk_keys, fingerprint))[1]
 
 
 def vectors_of_nodes(
     connection: Connection, fingerprint: str, node_ids: Iterable[str]
-) -> tuple[list[int], list[str], FloatMatrix]:
-    """Do as `chunk_vectors` for the chunks of these nodes."""
+) -> tuple[list[str], FloatMatrix]:
+    """Do as `vectors_of_chunks` for the chunks of these nodes, with the node of each."""
     of_nodes = f"node_key IN (SELECT node_key FROM nodes WHERE node_id {GIVEN})"
     return _as_matrix(select(connection, _VECTORS % of_nodes, node_ids, fingerprint))
 
 
 def vectors_of_folder(connection: Connection, fingerprint: str, folder_key: int) -> FloatMatrix:
-    """Return the unit vectors (n, d) of all chunks of a folder, by the keys of these."""
+    """Do as `vectors_of_chunks` for all chunks of a folder."""
     query = "SELECT node_key FROM nodes JOIN documents USING (document_key) WHERE folder_key = ?"
-    return _as_matrix(connection.execute(_VECTORS % f"node_key IN ({query})", (fingerprint, folder_key)))[2]
+    return _as_matrix(connection.execute(_VECTORS % f"node_key IN ({query})", (fingerprint, folder_key)))[1]
 
 
 def distinct_keys(connection: Connection, fingerprint: str) -> list[int]:
@@ -209,10 +207,10 @@ NEAR_TEXTS = (
 _VECTORS = (
     "WITH wanted AS (SELECT chunk_key, node_key, vector FROM chunks"
     " CROSS JOIN vectors ON vectors.text_hash = chunks.text_hash AND fingerprint = ? WHERE %s)"
-    " SELECT chunk_key, node_id, vector FROM wanted JOIN nodes USING (node_key) ORDER BY chunk_key"
+    " SELECT node_id, vector FROM wanted JOIN nodes USING (node_key) ORDER BY chunk_key"
 )
 
 
-def _as_matrix(found: Iterable[tuple[int, str, bytes]]) -> tuple[list[int], list[str], FloatMatrix]:
+def _as_matrix(found: Iterable[tuple[str, bytes]]) -> tuple[list[str], FloatMatrix]:
     rows = list(found)
-    return [row[0] for row in rows], [row[1] for row in rows], unpack_vectors([row[2] for row in rows])
+    return [node_id for node_id, _ in rows], unpack_vectors([vector for _, vector in rows])
