@@ -21,7 +21,7 @@ from retriever.indexing.request import IndexReport
 from retriever.looking.indexes import find_holder, index_request
 from retriever.settings import DEFAULT_PROFILE
 from retriever.text import as_tuple
-from retriever.trace import NoProgress
+from retriever.trace import NO_PROGRESS
 from retriever.types import Encoder, Progress
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def open_retriever(
     index: str | Path | None = None,
     profile: str = DEFAULT_PROFILE,
     settings: Mapping[str, Any] | None = None,
-    progress: Progress | None = None,
+    progress: Progress = NO_PROGRESS,
     encoder: Encoder | None = None,
     on_words: "Callable[[Retriever], object] | None" = None,
 ) -> "Retriever":
@@ -69,7 +69,7 @@ def open_retriever(
                 with Retriever(request, profile) as early:
                     on_words(early)
 
-        update_index(request, progress or NoProgress(), ask_early)
+        update_index(request, progress, ask_early)
     return Retriever(request, profile)
 
 
@@ -78,7 +78,7 @@ def index_folders(
     index: str | Path | None = None,
     profile: str = DEFAULT_PROFILE,
     settings: Mapping[str, Any] | None = None,
-    progress: Progress | None = None,
+    progress: Progress = NO_PROGRESS,
     *,
     everything: bool = False,
     enqueue: bool = False,
@@ -105,7 +105,7 @@ def index_folders(
         if request.store.embeds_itself:
             raise UsageError(f"{request.store} is a folder, which has no workers: they are of a database")
         request = replace(request, embeds="none")
-    return update_index(replace(request, with_chroma=True), progress or NoProgress())
+    return update_index(replace(request, with_chroma=True), progress)
 
 
 def watch_folders(
@@ -113,7 +113,7 @@ def watch_folders(
     index: str | Path | None = None,
     profile: str = DEFAULT_PROFILE,
     settings: Mapping[str, Any] | None = None,
-    progress: Progress | None = None,
+    progress: Progress = NO_PROGRESS,
     *,
     everything: bool = False,
     enqueue: bool = False,

@@ -7,7 +7,6 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from enum import Enum
-from functools import cache
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
@@ -18,7 +17,7 @@ from pageindex.text import sanitize_line as sanitize_line
 from retriever.errors import UsageError, name_program
 from retriever.lexical.sections import is_status
 from retriever.lexical.tokens import is_unspaced, tokenize_unit
-from retriever.query import ExpansionReport, Scope
+from retriever.query import Scope
 from retriever.trace import Spent
 from retriever.types import Answer, Cited, CitedSentence, Degradation, Hit, IndexState, ShortAnswer
 
@@ -134,17 +133,6 @@ def describe_freshness(state: IndexState) -> str:
     return ", ".join(words) or "up to date"
 
 
-def describe_expansion(report: ExpansionReport | None) -> str:
-    """Describe what was searched with besides the question, or why nothing was; empty where nothing was tried."""
-    if report is None or not (report.used or report.gated or report.dropped):
-        return ""
-    if report.used:
-        rewordings = pluralize(len(report.rewordings), "rewording")
-        passages = pluralize(len(report.passages), "hypothetical passage")
-        return f"also searched with {rewordings}, {passages} ({report.note})"
-    return f"searched as it is: {report.note}{'; --hyde always expands it all the same' if report.gated else ''}"
-
-
 def format_refresh_command(state: IndexState, index: str | None) -> str:
     """Format the command that brings the index up to date; `index` as it was given with --index."""
     option = ["--index", index] if index else []
@@ -170,8 +158,14 @@ def list_remarks(answer: Answer, refresh: str = "index again to search them") ->
     if answer.follow_up:
         remarks.append(f"understood as: {answer.follow_up.question}")
     remarks += [*map(str, answer.degraded), *answer.notes]
-    if expanded := describe_expansion(answer.expansion):
-        remarks.append(expanded)
+    if (report := answer.expansion) and report.used:
+        rewordings = pluralize(len(report.rewordings), "rewording")
+        passages = pluralize(len(report.passages), "hypothetical passage")
+        remarks.append(f"also searched with {rewordings}, {passages} ({report.note})")
+    elif report and report.gated:
+        remarks.append(f"searched as it is: {report.note}; --hyde always expands it all the same")
+    elif report and report.dropped:
+        remarks.append(f"searched as it is: {report.note}")
     if state.stale_files:
         remarks.append(f"{pluralize(state.stale_files, 'file')} changed, not in this answer; {refresh}")
     # The sections of such a file cannot be found, and only this says so.
@@ -231,11 +225,6 @@ EDITOR_TEMPLATES = {
 }
 
 
-def is_in_vault(folder: PurePath) -> bool:
-    """Return whether a folder is a vault of Obsidian, or in one."""
-    return any(os.path.isdir(place / ".obsidian") for place in (folder, *folder.parents))  # noqa: PTH112 - never raises
-
-
 def make_editor_link(absolute_path: str, line: int, default: str = "none") -> str:
     """Return the address of a 1-based line of a file in the editor of HYBRID_RETRIEVE_EDITOR; empty for none.
 
@@ -250,7 +239,8 @@ def make_editor_link(absolute_path: str, line: int, default: str = "none") -> st
         UsageError: the variable names no editor, and is no address.
     """
     file = PurePath(absolute_path)
-    editor = os.environ.get(EDITOR_VARIABLE) or ("obsidian" if is_in_vault(file.parent) else default)
+    is_in_vault = any(os.path.isdir(place / ".obsidian") for place in file.parents)  # noqa: PTH112 - never raises
+    editor = os.environ.get(EDITOR_VARIABLE) or ("obsidian" if is_in_vault else default)
     if editor == "none":
         return ""
     address = EDITOR_TEMPLATES.get(editor, editor)
@@ -323,13 +313,6 @@ ROWS = {
 TIMES = frozenset({"milliseconds", "seconds"})  # rounded to three digits
 
 
-@cache
-def list_keys(kind: type) -> tuple[str, ...]:
-    """Return the keys of the JSON object of a dataclass or named tuple, in order: its fields and properties."""
-    names = getattr(kind, "_fields", None) or [field.name for field in fields(kind)]
-    return (*names, *(name for name in ADDED if hasattr(kind, name)))
-
-
 def dump(value: Any, *left_out: str) -> Any:  # noqa: ANN401 - JSON
     """Return a value as JSON: for a dataclass or named tuple an object, without the keys `left_out`."""
     if isinstance(value, Span):
@@ -346,7 +329,8 @@ def dump(value: Any, *left_out: str) -> Any:  # noqa: ANN401 - JSON
 
 
 def _list_items(value: Any, left_out: tuple[str, ...]) -> Iterator[tuple[str, Any]]:  # noqa: ANN401 - a dataclass
-    for key in list_keys(type(value)):  # type: ignore[arg-type]  # every class can be hashed
+    names = getattr(value, "_fields", None) or [field.name for field in fields(value)]
+    for key in (*names, *(name for name in ADDED if hasattr(value, name))):
         if key in left_out:
             continue
         part = getattr(value, key)
@@ -373,7 +357,12 @@ def dump_answer(answer: Answer, spent: Spent, *, full: bool = False, explain: bo
     if answer.expansion is not None and not explain:  # so that nothing quotes what no document says
         content["expansion"] = dump(answer.expansion, "passages")
         content["expansion"]["dropped"] = [dump(item, "text") for item in answer.expansion.dropped]
-    return content | {"timings_ms": sum_timings(answer, spent)}
+    # Loading and indexing --docs, each stage of the search, and all of it by the clock.
+    times = defaultdict[str, float](float, opening=spent.opening)
+    for stage in answer.trace.stages:
+        times[stage.name] += stage.milliseconds
+    times["total"] = spent.total
+    return content | {"timings_ms": {name: round(value, 3) for name, value in times.items()}}
 
 
 def dump_short_answer(short: ShortAnswer, spent: Spent) -> dict[str, Any]:
@@ -393,12 +382,3 @@ def dump_node(node: Node) -> dict[str, Any]:
         "end_line": node.span and node.span.last,
         "summary": node.summary,
     }
-
-
-def sum_timings(answer: Answer, spent: Spent) -> dict[str, float]:
-    """Return milliseconds: `opening` (loading, indexing --docs), each stage of the search, `total` by the clock."""
-    by_stage = defaultdict[str, float](float, opening=spent.opening)
-    for stage in answer.trace.stages:
-        by_stage[stage.name] += stage.milliseconds
-    by_stage["total"] = spent.total
-    return {name: round(value, 3) for name, value in by_stage.items()}

@@ -27,7 +27,7 @@ from retriever.api import open_retriever
 from retriever.errors import UsageError
 from retriever.query import AskRequest, Expansion
 from retriever.settings import merge
-from retriever.trace import NoProgress, milliseconds_since
+from retriever.trace import NO_PROGRESS, milliseconds_since
 from retriever.types import Progress, StageName
 
 MAX_NAMED = 20  # mistakes that are named one by one
@@ -126,19 +126,6 @@ def list_sections(nodes: Iterable[Node]) -> Sections:
 def find_right(sections: Sections, gold: Iterable[Gold]) -> set[str]:
     """Return the sections whose own lines overlap one of the gold spans, by their node ids."""
     return {node_id for lines in gold for node_id, span in sections.get(lines.file, ()) if span.overlap(lines.span)}
-
-
-def check_gold(sections: Sections, questions: Iterable[Question]) -> None:
-    """Raise UsageError for gold spans that touch no section: each would count as never found."""
-    refuse(
-        [
-            f"question {question.id}: {gold.file}:{gold.span} is not in the index"
-            for question in questions
-            for gold in question.gold
-            if not find_right(sections, [gold])
-        ],
-        "the documents changed since the questions were written, or are other ones",
-    )
 
 
 # What a ranking is worth
@@ -242,7 +229,7 @@ def ask_all(
     docs: Sequence[str] = (),
     index: str | None = None,
     expansions: Mapping[str, Expansion] | None = None,
-    progress: Progress | None = None,
+    progress: Progress = NO_PROGRESS,
 ) -> "SystemSummary":
     """Ask one system all questions, and measure its answers.
 
@@ -258,13 +245,18 @@ def ask_all(
     Raises:
         RetrieverError: as `Retriever.search`; UsageError where a question is not of these documents.
     """
-    expansions, shown = expansions or {}, progress or NoProgress()
+    expansions = expansions or {}
     settings = merge(system.settings, {"top_k": DEPTH})
     with open_retriever(docs, index, system.profile, settings, progress) as retriever:
         sections = list_sections(retriever.nodes())
-        check_gold(sections, questions)
+        # Gold lines that touch no section would count as never found.
+        strange = [(item.id, gold) for item in questions for gold in item.gold if not find_right(sections, [gold])]
+        refuse(
+            [f"question {name}: {gold.file}:{gold.span} is not in the index" for name, gold in strange],
+            "the documents changed since the questions were written, or are other ones",
+        )
         retriever.search(questions[0].question)  # before the clock runs: the first one opens the model and the index
-        shown.start(system.name, len(questions), "questions")
+        progress.start(system.name, len(questions), "questions")
         outcomes = []
         for number, question in enumerate(questions, start=1):
             begun = time.perf_counter()
@@ -277,8 +269,8 @@ def ask_all(
                 failures=tuple(str(item) for item in answer.degraded if item.stage not in REMARK_STAGES),
             )
             outcomes.append(outcome)
-            shown.advance(system.name, number)
-        shown.finish(system.name)
+            progress.advance(system.name, number)
+        progress.finish(system.name)
     return summarize(system, outcomes)
 
 

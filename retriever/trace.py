@@ -97,3 +97,6 @@ class NoProgress:
     def finish(self, stage: str) -> None:
         """Remember that all is done."""
         self.done = self.total
+
+
+NO_PROGRESS = NoProgress()

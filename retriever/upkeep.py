@@ -34,7 +34,7 @@ from retriever.errors import (
     WrongAnswerError,
     suggest,
 )
-from retriever.expansion import FACTUAL_INTENT, TextPlan, build_expansion_task, choose_texts, find_exact_names, screen
+from retriever.expansion import FACTUAL_INTENT, TextPlan, build_expansion_task, find_exact_names, screen
 from retriever.indexing.request import WAIT_FOR_WRITER_S, explain_refusal, read_named_folders
 from retriever.indexing.update import update_index
 from retriever.looking.indexes import find_index, index_request
@@ -42,7 +42,7 @@ from retriever.places import FolderStore, Store
 from retriever.places.words import build_words, examine_words
 from retriever.rerank import LlmReranker, RerankInput
 from retriever.served.generator import Generator
-from retriever.served.task import USUAL, Abilities
+from retriever.served.task import Abilities
 from retriever.settings import DEFAULT_PROFILE, Profile, load_profile, read_profile
 from retriever.store import reading, text_vectors
 from retriever.store.database import (
@@ -55,7 +55,7 @@ from retriever.store.database import (
     translate_sqlite_errors,
 )
 from retriever.store.files import FILE_NAME, LOGS, is_folder, require_own, writer_lock, writing_to
-from retriever.trace import NoProgress
+from retriever.trace import NO_PROGRESS
 from retriever.types import Encoder, Progress
 
 Level = Literal["well", "note", "problem"]
@@ -86,7 +86,7 @@ def check_up(
     llm: bool = False,
     profile: str = DEFAULT_PROFILE,
     settings: Mapping[str, Any] | None = None,
-    progress: Progress | None = None,
+    progress: Progress = NO_PROGRESS,
     encoder: Encoder | None = None,
 ) -> CheckUp:
     """Examine the installation and an index, and repair the index on request.
@@ -216,7 +216,7 @@ def compare_derived(connection: Connection, index: Store) -> Iterator[tuple[str,
 SAVED = {"folders": "folder", "forgotten": "forgotten path", "vectors": "vector"}
 
 
-def repair_index(store: Store, progress: Progress | None = None, encoder: Encoder | None = None) -> Iterator[str]:
+def repair_index(store: Store, progress: Progress = NO_PROGRESS, encoder: Encoder | None = None) -> Iterator[str]:
     """Make an index whole; yield what was done, a sentence each.
 
     Raises:
@@ -242,7 +242,7 @@ def repair_index(store: Store, progress: Progress | None = None, encoder: Encode
             with store.write(WAIT_FOR_WRITER_S) as connection:
                 with transaction(connection):
                     build_words(connection)
-                store.finish(connection, NoProgress(), with_chroma=False)
+                store.finish(connection, NO_PROGRESS, with_chroma=False)
             yield "the words were made anew, and the next `index` writes ChromaDB; nothing was embedded"
         return
     named = read_named_folders(store)
@@ -252,7 +252,7 @@ def repair_index(store: Store, progress: Progress | None = None, encoder: Encode
         yield f"{says}; {command}"
         return
     request = index_request(() if stored else named, store, DEFAULT_PROFILE, None, encoder)
-    report = update_index(request, progress or NoProgress())
+    report = update_index(request, progress)
     yield f"{pluralize(report.documents, 'document')} indexed again: {report.embedded:,} texts embedded"
 
 
@@ -385,24 +385,12 @@ def probe_once(profile: Profile, announce: Callable[[str], None] = log.info) -> 
             probe(generator)
 
 
-LEAST_TASK = (1_800, 30)  # bytes read and tokens written, about as many in every stage
-
-
 def describe_stages(profile: Profile) -> str:
-    """Return how long a question to the profile's language model takes here, and what is left out."""
-    generator, kind = Generator(profile), profile.rerank.kind
+    """Return how long the language model may take for a question with this profile here."""
+    generator = Generator(profile)
     with suppress(LanguageModelError):
-        abilities = generator.abilities
-        if abilities is None:
+        if generator.abilities is None:
             return f"{generator.name} was not tried yet: doctor --llm"
-        texts = choose_texts(profile.hyde, abilities)
-        has_time = (generator.speed or USUAL).seconds(*LEAST_TASK) <= generator.stage_s
-        stages = {}
-        if profile.hyde != "never":
-            stages["expansion"] = has_time and bool(texts.rewordings or texts.passages)
-        if kind in {"auto", "llm"}:
-            stages["reranking"] = has_time and (kind == "llm" or abilities.lists)
-        seconds = sum(stages.values()) * generator.stage_s
-        says = [f"{name} is left out" for name, is_on in stages.items() if not is_on]
-        return "; ".join([f"{generator.name}: about {seconds:.0f} s more for a question", *says])
+        stages = (profile.hyde != "never") + (profile.rerank.kind in {"auto", "llm"})
+        return f"{generator.name}: up to {stages * generator.stage_s:.0f} s more for a question"
     return "no language model answers"

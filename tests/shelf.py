@@ -20,7 +20,7 @@ from retriever.places import open_store
 from retriever.retriever import Retriever
 from retriever.settings import DEFAULT_PROFILE, collect_settings
 from retriever.store.database import FileConnection
-from retriever.trace import NoProgress
+from retriever.trace import NO_PROGRESS
 from retriever.types import Answer, Encoder, FloatMatrix, Progress
 from tests.fake_encoder import FakeEncoder
 
@@ -131,9 +131,9 @@ class Shelf:
         time = LONG_AGO_NS + next(self._seconds) * 1_000_000_000 if mtime_ns is None else mtime_ns
         os.utime(self.docs / name, ns=(time, time))
 
-    def update(self, *folders: Path, progress: Progress | None = None, **wishes: Any) -> IndexReport:  # noqa: ANN401 - those of a request
+    def update(self, *folders: Path, progress: Progress = NO_PROGRESS, **wishes: Any) -> IndexReport:  # noqa: ANN401 - those of a request
         """Index these folders; `docs` when none is named."""
-        return update_index(self.request(*(folders or (self.docs,)), **wishes), progress or NoProgress())
+        return update_index(self.request(*(folders or (self.docs,)), **wishes), progress)
 
     def request(
         self,

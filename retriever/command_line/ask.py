@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from retriever.command_line import COMMANDS, options
-from retriever.command_line.options import ExitCode, Opening
+from retriever.command_line.options import Opening
 from retriever.command_line.output import Console, Output, Printer, print_text
 from retriever.errors import IndexUnusableError, UsageError, name_program
 from retriever.looking.indexes import list_indexes
@@ -74,7 +74,7 @@ def ask(
     explain: bool,
     context: bool,
     everywhere: bool,
-) -> ExitCode:
+) -> None:
     """Answer QUESTION with the sections of the indexed documents that hold the answer, each cited as file:first-last.
 
     A question may say where to look: in:FOLDER, tag:TAG, since:DAY, until:DAY, where:KEY=VALUE,
@@ -106,7 +106,8 @@ def ask(
             console.note(f"not asked: {error}")
         else:
             printer.note_pending(answers[-1])
-    return ExitCode.OK if answers else ExitCode.ERROR
+    if not answers:
+        raise IndexUnusableError("there is no index that can be asked")
 
 
 def answer_early(printer: Printer, request: AskRequest, retriever: "Retriever") -> None:
@@ -171,7 +172,7 @@ def answer(
     output: Output,
     words: tuple[str, ...],
     conversation: tuple[str, ...],
-) -> ExitCode:
+) -> None:
     """Answer QUESTION in a few sentences, each cited as file:first-last, and show the sections that they come from.
 
     If a local language model (Ollama) is running, it writes them, and each is checked against the lines that it cites;
@@ -196,4 +197,3 @@ def answer(
         printer.show(short.answer, short)
         if short.sentences:
             console.note(short.note, dim=True)
-    return ExitCode.OK

@@ -6,7 +6,7 @@ from pathlib import Path
 import click
 
 from retriever.command_line import options
-from retriever.command_line.options import ExitCode, Opening
+from retriever.command_line.options import Opening
 from retriever.command_line.output import Console, Output
 from retriever.command_line.render import Page
 from retriever.display import pluralize
@@ -47,7 +47,7 @@ def evaluate(
     output: Output,
     questions: str,
     profiles: str,
-) -> ExitCode:
+) -> None:
     """Measure how well profiles find the sections that answer QUESTIONS, with intervals and pairwise comparisons.
 
     QUESTIONS is a JSONL file (id, question, kind, gold: file, start_line, end_line). docs/internals/evaluation.md
@@ -69,7 +69,6 @@ def evaluate(
     for system in summary.systems:
         for sentence, times in system.failures.items():
             console.note(f"failed: {system.system}: {sentence} ({times:,} questions)")
-    return ExitCode.OK
 
 
 def show_summary(page: Page, summary: Summary) -> None:

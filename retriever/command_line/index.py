@@ -42,7 +42,7 @@ SIGNS = {"well": "ok", "note": "note", "problem": "PROBLEM"}  # of what `doctor`
 @click.option("--enqueue", is_flag=True, help="Leave the embedding to `postgres worker`.")
 @click.option("--watch", is_flag=True, help="Index again two seconds after a save, until Ctrl-C.")
 @options.output
-def index(console: Console, opening: Opening, output: Output, *, yes: bool, enqueue: bool, watch: bool) -> ExitCode:
+def index(console: Console, opening: Opening, output: Output, *, yes: bool, enqueue: bool, watch: bool) -> None:
     """Index DOCS, one or more folders of Markdown. Run it again at any time: only changed files are read.
 
     One index can hold several folders. If you interrupt it, what has been read and embedded is kept. With --watch, each
@@ -52,11 +52,10 @@ def index(console: Console, opening: Opening, output: Output, *, yes: bool, enqu
         if watch:
             console.note(f"watching {', '.join(opening.docs)}; Ctrl-C ends it", dim=True)
             follow(console, api.watch_folders(*opening, progress, everything=yes, enqueue=enqueue), output)
-            return ExitCode.OK
+            return
         report = api.index_folders(*opening, progress, everything=yes, enqueue=enqueue)
     console.note_skipped(report.skipped)
     output.show(report, describe_report(report, enqueue=enqueue))
-    return ExitCode.OK
 
 
 def describe_report(report: IndexReport, *, enqueue: bool) -> Iterator[str]:
@@ -99,7 +98,7 @@ def follow(console: Console, updates: Iterator[IndexReport | RetrieverError], ou
 @click.option("--drop", multiple=True, metavar="NAME", help="Delete this index; the documents stay. Repeatable.")
 @click.option("--yes", is_flag=True, help="Confirm --drop.")
 @options.output
-def indexes(console: Console, output: Output, drop: tuple[str, ...], *, yes: bool) -> ExitCode:
+def indexes(console: Console, output: Output, drop: tuple[str, ...], *, yes: bool) -> None:
     """List all your indexes: what each holds, how large and how old it is, and whether its folders are still there.
 
     --index takes NAME, which is in the first column, or its part before the digits while only one index has it.
@@ -112,12 +111,11 @@ def indexes(console: Console, output: Output, drop: tuple[str, ...], *, yes: boo
             raise UsageError(f"{named} would be deleted, and the documents stay; to confirm that, add --yes")
         dropped = [str(drop_index(place)) for place in places]
         output.show({"dropped": dropped}, (f"deleted {path}" for path in dropped))
-        return ExitCode.OK
+        return
     found = list_indexes()
     output.show({"indexes": found}, (line for item in found for line in describe_index(item)))
     if output.is_for_people and not found:
         console.note(f"there is no index yet; {suggest('index FOLDER')}")
-    return ExitCode.OK
 
 
 def describe_index(item: ListedIndex) -> Iterator[str]:
@@ -151,7 +149,7 @@ def describe_index(item: ListedIndex) -> Iterator[str]:
 @options.index
 @options.profile
 @options.output
-def doctor(console: Console, opening: Opening, output: Output, *, repair: bool, llm: bool) -> ExitCode:
+def doctor(console: Console, opening: Opening, output: Output, *, repair: bool, llm: bool) -> ExitCode | None:
     """Check the installation and the index, and say how to fix each problem.
 
     Reads the whole index: seconds for thousands of files. Nothing is changed without --repair.
@@ -171,7 +169,7 @@ def doctor(console: Console, opening: Opening, output: Output, *, repair: bool, 
         )
     problems = sum(item.level == "problem" for item in found.findings)
     output.show({"problems": problems, **dump(found)}, describe_findings(found))
-    return ExitCode.ERROR if problems else ExitCode.OK
+    return ExitCode.ERROR if problems else None
 
 
 def describe_findings(found: "CheckUp") -> Iterator[str]:
@@ -190,7 +188,7 @@ def describe_findings(found: "CheckUp") -> Iterator[str]:
 @options.output
 def forget_paths(
     console: Console, output: Output, paths: tuple[str, ...], index: str | None, *, undo: bool
-) -> ExitCode:
+) -> ExitCode | None:
     """Remove the text and the vectors of documents from every file of the index, and keep them out.
 
     PATH is a document, a folder of documents, or an indexed folder, which is then removed completely. The files on disk
@@ -205,7 +203,7 @@ def forget_paths(
     for path in report.remaining:
         held = f"{path} is being read by another process and may still hold the text"
         console.note(f"{held}; stop it, and run this again")
-    return ExitCode.ERROR if report.remaining else ExitCode.OK
+    return ExitCode.ERROR if report.remaining else None
 
 
 # `serve` and `mcp`: an open index for agents and for a browser.
@@ -246,7 +244,7 @@ def serve(
     mcp: bool,
     web: bool,
     opens: bool,
-) -> ExitCode:
+) -> None:
     """Serve an index until Ctrl-C: --mcp for agents, --web for a browser and for programs, or both.
 
     Only programs on this machine can connect, unless --host says otherwise; pages of other sites cannot.
@@ -276,7 +274,6 @@ def serve(
             webbrowser.open(f"{address.url}/")  # the socket listens already, so the browser waits for the answer
         console.note("Ctrl-C ends it", dim=True)
         http.run_server(http.make_application(served, mcp=mcp, web=web), listener, address)
-    return ExitCode.OK
 
 
 @options.command(
@@ -286,7 +283,7 @@ def serve(
 )
 @options.opened
 @options.no_llm
-def mcp(console: Console, opening: Opening) -> ExitCode:
+def mcp(console: Console, opening: Opening) -> None:
     """Serve the agent that started this command, by MCP over standard input and output, until it closes them.
 
     It belongs in the configuration of an editor or a coding agent, not in a terminal.
@@ -299,4 +296,3 @@ def mcp(console: Console, opening: Opening) -> ExitCode:
         if opening.docs:
             served.begin()
         serve_stdio(DocumentServer(served))
-    return ExitCode.OK

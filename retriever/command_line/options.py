@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from retriever.retriever import Retriever
 
 
+Function = Callable[..., "ExitCode | None"]  # of a command, which returns nothing where all went well
+
+
 class ExitCode(IntEnum):
     OK = 0
     ERROR = 1  # something went wrong; standard error says what, and what to do
@@ -91,7 +94,7 @@ profile = click.option(
 )
 
 
-def opened(function: Callable[..., ExitCode]) -> Callable[..., ExitCode]:
+def opened(function: Function) -> Function:
     """Add --docs, --index and --profile, which become the parameter `opening`."""
     return docs(index(profile(function)))
 
@@ -110,7 +113,7 @@ SCOPE_OPTIONS = {
 }
 
 
-def scope(function: Callable[..., ExitCode]) -> Callable[..., ExitCode]:
+def scope(function: Function) -> Function:
     """Add --in, --tag, --since, --until and --where, which become the parameter `scope`."""
     for name, (flag, metavar, text) in reversed(SCOPE_OPTIONS.items()):
         is_repeated = name not in ("since", "until")
@@ -216,12 +219,10 @@ class Command(WithHelp):
             return self.callback(**given)
 
 
-def command(
-    *examples: str, settings: Sequence[str] | None = None, epilog: str = ""
-) -> Callable[[Callable[..., ExitCode]], Command]:
+def command(*examples: str, settings: Sequence[str] | None = None, epilog: str = "") -> Callable[[Function], Command]:
     """Make a command with examples, the flags of some settings (empty: of all) and -q and -v."""
 
-    def decorate(function: Callable[..., ExitCode]) -> Command:
+    def decorate(function: Function) -> Command:
         made = click.command(cls=Command, examples=examples, epilog=epilog)(function)
         if settings is not None:
             made.params += [SettingOption(item) for item in list_settings() if item.path[0] in (settings or item.path)]

@@ -35,7 +35,7 @@ from retriever.display import (
     sanitize_line,
     shorten_path,
 )
-from retriever.trace import Spent
+from retriever.trace import NO_PROGRESS, Spent
 
 if TYPE_CHECKING:
     from retriever.answering.context import AnswerInContext
@@ -109,10 +109,10 @@ class Console:
             logging.getLogger("retriever.served.progress").setLevel(logging.INFO)
 
     @contextmanager
-    def show_progress(self) -> "Iterator[Progress | None]":
+    def show_progress(self) -> "Iterator[Progress]":
         """Yield what a long operation reports to."""
         if self.quiet:
-            yield None
+            yield NO_PROGRESS
             return
         line = ProgressLine(self)
         try:

@@ -21,7 +21,7 @@ from prompt_toolkit.layout.processors import BeforeInput
 from prompt_toolkit.styles import Style
 
 from retriever.command_line import options
-from retriever.command_line.options import ExitCode, Opening
+from retriever.command_line.options import Opening
 from retriever.command_line.output import Console
 from retriever.display import find_highlights, sanitize_line, shorten_citation
 from retriever.errors import RetrieverError, UsageError
@@ -51,7 +51,7 @@ EDITORS = {
 @options.question
 @options.opened
 @options.scope
-def pick(console: Console, scope: Scope, opening: Opening, words: tuple[str, ...]) -> ExitCode:
+def pick(console: Console, scope: Scope, opening: Opening, words: tuple[str, ...]) -> None:
     """Type a question, see the sections as you type, and open one in your editor ($VISUAL, else $EDITOR).
 
     Language models and rerankers are not used. You can type filters as for `ask`: in:FOLDER, tag:TAG.
@@ -60,7 +60,6 @@ def pick(console: Console, scope: Scope, opening: Opening, words: tuple[str, ...
         raise UsageError("pick needs a terminal; in a pipe, ask prints the sections")
     with opening._replace(settings=merge(DEFAULTS, opening.settings)).open(console) as retriever:
         Picker(retriever, scope, " ".join(words)).run()
-    return ExitCode.OK
 
 
 class Picker:

@@ -101,9 +101,9 @@ def run(arguments: Sequence[str]) -> int:
         # Bytes that are not UTF-8 name nothing in an index: documents with such names are left out.
         readable = [argument.encode(errors="replace").decode() for argument in arguments]
         with command_line.make_context(name_program(), readable) as context:
-            code = int(command_line.invoke(context))
+            code = command_line.invoke(context)
         sys.stdout.flush()
-        return code
+        return code or ExitCode.OK
     except click.exceptions.Exit as end:
         return end.exit_code
     except (Exception, KeyboardInterrupt) as error:

@@ -12,11 +12,11 @@ import click
 from rich import filesize
 
 from retriever.command_line import options
-from retriever.command_line.options import ExitCode, Opening
+from retriever.command_line.options import Opening
 from retriever.command_line.output import Console, Output, print_line, print_text
 from retriever.display import CITATION_STATES, dump_node, format_refresh_command, pluralize, shorten_citation
 from retriever.looking.indexes import find_holder
-from retriever.settings import Profile, list_settings, load_profile, profile_names, profile_summary
+from retriever.settings import list_settings, load_profile, profile_names, profile_summary
 from retriever.store.files import absolute
 
 if TYPE_CHECKING:
@@ -47,14 +47,13 @@ def open_at(reference: str, opening: Opening, console: Console) -> "Iterator[tup
 @options.docs
 @options.index
 @options.output
-def tree(console: Console, opening: Opening, output: Output, reference: str, depth: int | None) -> ExitCode:
+def tree(console: Console, opening: Opening, output: Output, reference: str, depth: int | None) -> None:
     """Show the outline of all documents, of one folder or file (PATH), or below one section (NODE)."""
     with open_at(reference, opening, console) as (retriever, reference):
         if output.is_for_people:
             print_text(retriever.tree(reference, depth))
-            return ExitCode.OK
+            return
         output.show({"nodes": list(map(dump_node, retriever.nodes(reference, depth)))}, ())
-    return ExitCode.OK
 
 
 @options.command(
@@ -82,7 +81,7 @@ def read(
     similar: int | None,
     *,
     unlinked: bool,
-) -> ExitCode:
+) -> None:
     """Print the text of a section (its node id), of a file (its path), or of lines of a file.
 
     The text goes to standard output, its citation to standard error. With --similar, each section comes with the
@@ -98,7 +97,7 @@ def read(
             if output.is_for_people and not found.sections:
                 console.note("no other file is similar")
             output.draw(found, lambda page: show_similar(page, found))
-            return ExitCode.OK
+            return
         excerpt = retriever.read(reference)
     if output.is_for_people:  # on standard error: what is piped on is the text alone
         titles = " > ".join((*excerpt.breadcrumb, excerpt.title))
@@ -106,13 +105,12 @@ def read(
         place = f"{shorten_citation(excerpt)}{f', {state}' if state else ''}"
         console.note(f"{place} | {titles}", dim=True)
     output.show(excerpt, excerpt.text)
-    return ExitCode.OK
 
 
 @options.command("status", "status -v", "status --json")
 @options.index
 @options.output
-def status(console: Console, opening: Opening, output: Output) -> ExitCode:
+def status(console: Console, opening: Opening, output: Output) -> None:
     """Show what is indexed, which files changed since, and which could not be read.
 
     With -v also which links are broken, and remarks on files that are read.
@@ -121,7 +119,6 @@ def status(console: Console, opening: Opening, output: Output) -> ExitCode:
         state = retriever.status()
     facts = list_facts(state, opening.index, is_verbose=console.verbose)
     output.show(state, (f"{name:<13} {fact}" for name, fact in facts))
-    return ExitCode.OK
 
 
 def list_facts(status: "Status", index: str | None, *, is_verbose: bool) -> "Iterator[tuple[str, str]]":
@@ -170,7 +167,7 @@ def list_facts(status: "Status", index: str | None, *, is_verbose: bool) -> "Ite
 
 @options.command("profiles", "profiles recall", "profiles recall --top-k 8 > mine.yaml", settings=())
 @click.argument("name", required=False, metavar="[NAME|FILE]", shell_complete=options.complete_profile)
-def profiles(console: Console, opening: Opening, name: str | None) -> ExitCode:
+def profiles(console: Console, opening: Opening, name: str | None) -> None:
     """List the profiles, or show every setting of one: its value and its meaning.
 
     The output for one profile is a profile file itself. Precedence: defaults, then the profile, then
@@ -187,22 +184,15 @@ def profiles(console: Console, opening: Opening, name: str | None) -> ExitCode:
             if profile.use_llm:
                 print_line(f"{'':<{width}}  {describe_stages(profile)}")
     else:
-        print_text(format_profile(name, load_profile(name, opening.settings)))
-    return ExitCode.OK
-
-
-def format_profile(name: str, profile: Profile) -> str:
-    """Format the settings as a profile file, a line for each."""
-    lines = [
-        f"# Profile {name}: every setting, its value and its meaning.",
-        "# Each is a flag and a variable too: llm.url is --llm-url and HYBRID_RETRIEVE_LLM_URL.",
-    ]
-    for section, items in groupby(list_settings(), key=lambda item: item.path[:-1]):
-        lines += [f"{key}:" for key in section]
-        for item in items:
-            value = format_yaml(reduce(getattr, item.path, profile))
-            lines.append(f"{'  ' * len(section)}{item.path[-1]}: {value}  # {item.help}")
-    return "\n".join(lines)
+        profile = load_profile(name, opening.settings)
+        print_line(f"# Profile {name}: every setting, its value and its meaning.")
+        print_line("# Each is a flag and a variable too: llm.url is --llm-url and HYBRID_RETRIEVE_LLM_URL.")
+        for section, items in groupby(list_settings(), key=lambda item: item.path[:-1]):
+            for key in section:
+                print_line(f"{key}:")
+            for item in items:
+                value = format_yaml(reduce(getattr, item.path, profile))
+                print_line(f"{'  ' * len(section)}{item.path[-1]}: {value}  # {item.help}")
 
 
 def format_yaml(value: object) -> str:

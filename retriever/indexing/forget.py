@@ -14,10 +14,11 @@ from retriever.errors import EncoderError, NoIndexError, UnknownReferenceError, 
 from retriever.indexing.changes import list_known
 from retriever.indexing.request import IndexRequest, locate_path
 from retriever.places.background import renew_background
-from retriever.places.words import NO_PROGRESS, build_words
+from retriever.places.words import build_words
 from retriever.store import reading, writing
 from retriever.store.database import Connection, transaction
 from retriever.store.reading import StoredFolder
+from retriever.trace import NO_PROGRESS
 
 
 @dataclass(frozen=True)

@@ -52,6 +52,7 @@ from retriever.store import reading, text_vectors, writing
 from retriever.store.database import Connection, transaction
 from retriever.store.reading import StoredDocument, StoredFolder
 from retriever.store.writing import text_hash
+from retriever.trace import NO_PROGRESS
 from retriever.types import Chunk, Encoder, Progress
 
 CHUNKS_AT_ONCE = 200  # are written together
@@ -68,7 +69,7 @@ class ReadDocument(NamedTuple):
 
 
 def update_index(
-    request: IndexRequest, progress: Progress, on_words: Callable[[], object] = lambda: None
+    request: IndexRequest, progress: Progress = NO_PROGRESS, on_words: Callable[[], object] = lambda: None
 ) -> IndexReport:
     """Bring an index up to date with its folders; raises as `retriever.api.index_folders`.
 

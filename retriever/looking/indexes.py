@@ -114,7 +114,13 @@ def find_index(index: str | Path | Store | None, docs: Sequence[Path] = ()) -> S
         return _find_here()
     covering = {cover and cover[0] for cover in (_find_cover(folder, reads=True) for folder in docs)}
     only = covering.pop() if len(covering) == 1 else None
-    return only or FolderStore(home_folder() / name_index(docs))
+    if only:
+        return only
+    # The name of the first folder, for people, and a digest of all of them; the same in any order.
+    paths = sorted(map(str, docs))
+    readable = "".join(sign if sign.isalnum() or sign in "-_" else "-" for sign in Path(paths[0]).name)[:40]
+    digest = sha256(os.fsencode("\n".join(paths))).hexdigest()[:8]
+    return FolderStore(home_folder() / f"{readable or 'root'}-{digest}")
 
 
 def index_request(
@@ -273,14 +279,6 @@ def _list_own() -> list[Store]:
         return [FolderStore(place) for place in home_folder().iterdir() if place.is_dir()]
     except (OSError, UsageError):
         return []
-
-
-def name_index(docs: Sequence[Path]) -> str:
-    """Return the name of the first folder, for people, and a digest of all of them; the same in any order."""
-    paths = sorted(map(str, docs))
-    readable = "".join(sign if sign.isalnum() or sign in "-_" else "-" for sign in Path(paths[0]).name)[:40]
-    digest = sha256(os.fsencode("\n".join(paths))).hexdigest()[:8]
-    return f"{readable or 'root'}-{digest}"
 
 
 # All of them.

@@ -19,7 +19,6 @@ from retriever.settings import DocumentSettings, Profile
 from retriever.store import reading
 from retriever.store.database import Connection
 from retriever.text import cut
-from retriever.trace import NoProgress
 from retriever.types import Degradation, IndexState, StageName
 
 BETWEEN_LOOKS_S = 1.0  # of a retriever that stays open, at the folders
@@ -67,12 +66,11 @@ class Watch:
             if not can_index:  # a question does not make an index anew because it was asked with other settings
                 reason = "the index was made with other settings, or by another version"
                 raise UsageError(f"{reason}; index the documents again")
-            report = update_index(self._request, NoProgress())
+            report = update_index(self._request)
         except RetrieverError as error:  # what was found is what is known
             trouble = Degradation(StageName.REFRESH, str(error))
-            return replace(found, degraded=(*found.degraded, trouble)) if changed else found
-        refreshed = report.added + report.changed + report.removed
-        return replace(found, refreshed=refreshed, stale=0)
+            return replace(found, degraded=(*reasons, trouble)) if changed else found
+        return replace(found, refreshed=report.added + report.changed + report.removed, stale=0)
 
 
 def look_at_folders(
@@ -82,18 +80,15 @@ def look_at_folders(
     named = read_named_folders(store)
     diffs, problems = list[FolderChanges](), list[tuple[str, str]]()
     for folder in reading.folders(connection):
-        # An index from elsewhere may name any folder here: only those that this user named are looked at.
-        if folder.path not in named:
-            problems.append((folder.path, explain_refusal(folder.path)))
-            continue
-        is_other = choose_dialect(folder, settings) != folder.dialect
-        known = list_known(connection, folder, is_anew=is_other)
         try:
-            listing = list_known_folder(folder, known, settings)
+            # An index from elsewhere may name any folder here: only those that this user named are looked at.
+            if folder.path not in named:
+                raise DocumentsError(explain_refusal(folder.path))
+            is_other = choose_dialect(folder, settings) != folder.dialect
+            known = list_known(connection, folder, is_anew=is_other)
+            diffs.append(detect_changes(folder, known, list_known_folder(folder, known, settings)))
         except DocumentsError as error:
             problems.append((folder.path, str(error)))
-        else:
-            diffs.append(detect_changes(folder, known, listing))
     return diffs, problems
 
 

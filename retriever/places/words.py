@@ -8,10 +8,9 @@ from retriever.lexical.sections import read_texts, tokenize_text
 from retriever.lexical.spelling import write_words
 from retriever.store import reading, writing
 from retriever.store.database import Connection
-from retriever.trace import NoProgress
+from retriever.trace import NO_PROGRESS
 from retriever.types import Progress
 
-NO_PROGRESS = NoProgress()
 DOCUMENTS_AT_ONCE = 500  # whose words are in memory
 
 

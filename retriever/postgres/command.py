@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 import click
 
 from retriever.command_line import options
-from retriever.command_line.options import ExitCode
 from retriever.command_line.output import Console, Output
 from retriever.display import pluralize
 from retriever.embedding import open_encoder
@@ -59,7 +58,7 @@ def postgres(
     readers: Sequence[str],
     *,
     once: bool,
-) -> ExitCode:
+) -> None:
     """Make the tables of an index in a PostgreSQL database, and grant rights (init).
 
     --index is postgresql://USER@HOST/DATABASE, with ?schema=NAME for another schema than hybrid_retrieve. The password
@@ -87,7 +86,6 @@ def postgres(
             console.note("waiting for texts; Ctrl-C ends it", dim=True)
             done = sum(work(index_request((), index, DEFAULT_PROFILE, None), once=once))
             output.show({"embedded": done}, [f"embedded {pluralize(done, 'text')}"])
-    return ExitCode.OK
 
 
 # Any number of processes embed the texts of an index side by side, on any machine.
