@@ -37,17 +37,28 @@ from pageindex.blocks import read_callout, show_role, split_attributes
 from pageindex.corpus import UnreadableDocumentError, find_document, read_file
 from pageindex.dialects import COMMONMARK, MAX_NESTING, Dialect, add_rules
 from pageindex.links import LinkKind, join_path
-from pageindex.node import Span
+from pageindex.node import Span, Unit, UnitKind
 from pageindex.rules import COMPONENT, PICTURE_TYPES, show_component, split_words
 from pageindex.text import sanitize
 from retriever.display import find_highlights
 from retriever.errors import UsageError
 from retriever.indexing.request import FolderAccess
 from retriever.searching.hits import find_opening
+from retriever.searching.passage import join
 
 # Parsing: the lines and the tokens that a page shows.
 
+WHOLE = (UnitKind.PARAGRAPH, UnitKind.QUOTE)  # units that are not cut
+
 MAX_INLINE_CHARS = 10_000  # a longer paragraph is shown as written: markdown-it's time on hostile text is quadratic
+
+
+def widen(span: Span, units: Sequence[Unit]) -> Span:
+    """Return some lines of a section with the rest of the paragraphs and quotes that they cut."""
+    for unit in (*reversed(units), *units):
+        if unit.kind in WHOLE and unit.span.overlap(span):
+            span = join([span, unit.span])
+    return span
 
 
 def cut_lines(body: Sequence[str], first: int, end: int, code: Sequence[str] = ()) -> str:

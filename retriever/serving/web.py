@@ -24,7 +24,7 @@ from starlette.staticfiles import StaticFiles
 
 from pageindex.dialects import COMMONMARK, get_dialect
 from pageindex.front_matter import read_front_matter
-from pageindex.node import Node, NodeKind, Span, UnitKind, folder_id
+from pageindex.node import Node, NodeKind, Span, folder_id
 from pageindex.text import sanitize_line
 from retriever import display
 from retriever.display import add_version, dump, dump_answer, dump_short_answer, open_templates
@@ -44,7 +44,6 @@ from retriever.looking.status import list_titles
 from retriever.places.view import Choices, View
 from retriever.retriever import Retriever
 from retriever.searching.hits import find_opening
-from retriever.searching.passage import join
 from retriever.serving import Arguments, ServedIndex, cut_excerpt
 from retriever.serving.section_html import (
     RenderOptions,
@@ -53,6 +52,7 @@ from retriever.serving.section_html import (
     locate_picture,
     read_picture,
     render_markdown,
+    widen,
 )
 from retriever.serving.web_parts import (
     NO_TITLE,
@@ -323,10 +323,7 @@ def _render_excerpt(
     end = first + min(len(lines), count)
     if not first and body[0].startswith("#"):  # the heading is shown above: what follows it
         end = max(end, FIRST_LINES)
-    span = Span(above + first, above + end - 1)
-    for unit in (*reversed(node.units), *node.units):  # whole paragraphs
-        if unit.kind is UnitKind.PARAGRAPH and unit.span.overlap(span):
-            span = join([span, unit.span])
+    span = widen(Span(above + first, above + end - 1), node.units)
     markdown = cut_lines(body, span.first - above, span.last - above + 1, hit.verbatim)
     options = replace(options, title=hit.title, name=name)
     shown = _render_text(view, hit, markdown, options, visit, access)

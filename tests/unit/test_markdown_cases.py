@@ -12,9 +12,9 @@ from pageindex.dialects import get_dialect
 from pageindex.document import Document, parse_document
 from pageindex.formats import decode
 from pageindex.links import LinkKind
-from pageindex.node import Node, Unit
+from pageindex.node import Node, Span, Unit
 from retriever.indexing.chunk import chunk_nodes
-from retriever.serving.section_html import RenderOptions, cut_lines, render_markdown
+from retriever.serving.section_html import RenderOptions, cut_lines, render_markdown, widen
 from tests.fake_encoder import FakeEncoder
 
 CASES = Path(__file__).parents[1] / "markdown_cases"
@@ -48,7 +48,7 @@ def test_page(fences: Sequence[Fence]) -> None:
         "outline": lambda _: draw(document),
         "units": lambda _: list_units(document),
         "chunks": lambda lengths: list_chunks(document, lengths),
-        "html": lambda lines: render_excerpt(text, dialect, lines),
+        "html": lambda lines: render_excerpt(document, text, dialect, lines),
     }
     assert made
     for kind, given, expected in made:
@@ -63,11 +63,12 @@ def list_chunks(document: Document, lengths: str) -> str:
     return "".join(f"{chunk.span} {chunk.text}\n" for chunk in made)
 
 
-def render_excerpt(text: str, dialect: str, lines: str) -> str:
+def render_excerpt(document: Document, text: str, dialect: str, lines: str) -> str:
     """Return what the page shows of lines `first-last`; of all without lines."""
     if lines:
-        first, last = map(int, lines.split("-"))
-        text = cut_lines(text.split("\n"), first - 1, last)
+        units = list(chain.from_iterable(placed.node.units for placed in document.nodes))
+        span = widen(Span(*map(int, lines.split("-"))), units)
+        text = cut_lines(text.split("\n"), span.first - 1, span.last)
     return render_markdown(text, RenderOptions(dialect=get_dialect(dialect), resolve=resolve))
 
 
