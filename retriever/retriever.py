@@ -109,7 +109,7 @@ class Retriever(Closing):
             answer = self.search(question, max(self.profile.top_k, least))
             with self.view() as view:
                 if view.state.snapshot == answer.index.snapshot:  # else the index has changed since the search
-                    sections = gather_sections(view, answer, self.access)
+                    sections = gather_sections(view, answer)
                     return AnswerInContext(answer, build_context(sections, answer.verdict, most))
         raise IndexLockedError("the index changed again and again while it was read; ask when indexing has finished")
 
