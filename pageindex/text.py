@@ -126,28 +126,22 @@ def cut_text(text: str, most: int) -> Iterator[tuple[int, int]]:
 
     A longer sentence is cut between clauses, else between words, else anywhere.
     """
-    parts = [*find_sentences(text)]
-    begin = None
-    for place, (start, end) in enumerate(parts):
-        if end - start > most:
-            if begin is not None:
-                yield begin, parts[place - 1][1]
-                begin = None
-            yield from _cut_sentence(text, start, end, most)
-            continue
-        if begin is not None and end - begin > most:
-            yield begin, parts[place - 1][1]
-            begin = None
-        begin = start if begin is None else begin
-    if begin is not None:
-        yield begin, parts[-1][1]
+    begin = last = 0
+    for start, end in (part for sentence in find_sentences(text) for part in _cut_sentence(text, *sentence, most)):
+        if end - begin > most and last > begin:
+            yield begin, last
+            begin = start
+        last = end
+    if last > begin:
+        yield begin, last
 
 
 def _cut_sentence(text: str, start: int, end: int, most: int) -> Iterator[tuple[int, int]]:
     while end - start > most:
-        found = [place.end() for place in _CLAUSES.finditer(text, start + most // 2, start + most)]
-        blank = max(text.rfind(" ", start + most // 2, start + most), text.rfind("\n", start + most // 2, start + most))
-        cut = found[-1] if found else blank if blank > 0 else start + most
+        middle, limit = start + most // 2, start + most
+        clauses = [found.end() for found in _CLAUSES.finditer(text, middle, limit)]
+        blank = max(text.rfind(sign, middle, limit) for sign in " \n")
+        cut = clauses[-1] if clauses else blank if blank > 0 else limit
         yield start, cut
         start = cut
     if text[start:end].strip():
@@ -162,37 +156,28 @@ REPLACEMENT = "\ufffd"
 _HARMLESS_FORMATS = frozenset("\u200c\u200d\xad")
 
 
-class _Replacements(dict[int, str]):
+class _Shown(dict[int, str]):
     """For `str.translate`: each character as it may be shown; remembers the characters that it has met."""
-
-    def __init__(self, unchanged: str) -> None:
-        super().__init__({ord(character): character for character in unchanged})
 
     def __missing__(self, code: int) -> str:
         character = chr(code)
         category = unicodedata.category(character)
-        if character in "\n\t":
-            shown = f"\\x{code:02x}"
-        elif category in {"Cc", "Cs", "Zl", "Zp"} or (category == "Cf" and character not in _HARMLESS_FORMATS):
-            shown = REPLACEMENT
-        else:
-            shown = character
-        self[code] = shown
-        return shown
+        is_harmful = category in {"Cc", "Cs", "Zl", "Zp"} or (category == "Cf" and character not in _HARMLESS_FORMATS)
+        self[code] = REPLACEMENT if is_harmful else character
+        return self[code]
 
 
-_TEXT = _Replacements(unchanged="\n\t")
-_LINE = _Replacements(unchanged="")
+_SHOWN = _Shown({ord(character): character for character in "\n\t"})
 
 
 def sanitize(text: str) -> str:
     """Replace all characters that would move the cursor, reorder or hide text; newline and tab stay."""
-    return text.translate(_TEXT)
+    return text.translate(_SHOWN)
 
 
 def sanitize_line(text: str) -> str:
     r"""Do as `sanitize` for what has one line, such as a file's name: newline and tab become `\x0a` and `\x09`."""
-    return text.translate(_LINE)
+    return sanitize(text).replace("\n", r"\x0a").replace("\t", r"\x09")
 
 
 def count_lines(text: str) -> int:

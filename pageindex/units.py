@@ -177,6 +177,14 @@ def _make_parts(kind: UnitKind, block: Block, lead: _Lead, term: str = "") -> It
             label = term = ""
 
 
+def _cut_long(text: str) -> Iterator[str]:
+    """Yield a text that may be long in parts."""
+    if len(text) <= MAX_UNIT_CHARS:
+        yield text
+    else:
+        yield from (text[start:end].strip() for start, end in cut_text(text, PART_CHARS))
+
+
 # Code.
 
 
@@ -195,8 +203,8 @@ def _read_code(block: Block, lead: _Lead) -> Iterator[Unit]:
         text = " ".join(" ".join(lines[start:end]).split())
         above, term = (lead.text, lead.term) if not start else ("", "")
         is_wide = max(map(len, lines[start:end]), default=0) > MAX_UNIT_CHARS
-        for left, right in cut_text(text, PART_CHARS) if is_wide else [(0, len(text))]:
-            yield from _make(UnitKind.CODE, Span(begin, min(last, block.last)), text[left:right].strip(), above, term)
+        for part in _cut_long(text) if is_wide else [text]:
+            yield from _make(UnitKind.CODE, Span(begin, min(last, block.last)), part, above, term)
 
 
 def _cut_code(lines: Sequence[str]) -> Iterator[tuple[int, int]]:
@@ -309,8 +317,7 @@ def _read_list(block: Block, lead: _Lead) -> Iterator[Unit]:
         end = max([item.first, *(inner.last for inner in above_inner)])
         if end - item.first >= LONG_BLOCK:
             for place, unit in enumerate(read_units(own)):
-                name = show_block(own[0])
-                inside = unit.lead or (name if place else "")
+                inside = unit.lead or (show_block(own[0]) if place else "")
                 yield unit._replace(lead=f"{above} {inside}".strip())
             continue
         # `Default:` says nothing without the items inside of it.
@@ -346,29 +353,15 @@ def _read_table(block: Block, lead: _Lead) -> Iterator[Unit]:
     names, *rows = [[cell.line for cell in row.texts] for row in block.blocks]
     header, above = join_cells(names), f"{lead.text} {as_label(block.info)}".strip()
     if len(rows) != 1 or above:
-        whole = JOINT.join(filter(None, map(join_cells, rows))).replace(f":{CELL}", ": ")
+        whole = JOINT.join(filter(None, map(join_cells, rows)))
         names_above = f"{above} {header}".strip() if rows else above
         yield from _make(UnitKind.LIST, Span(lead.line, block.last), whole or header, names_above)
     for row, cells in zip(block.blocks[1:], rows, strict=True):
         held = [(name, cell) for name, cell in zip_longest(names, cells, fillvalue="") if cell]
         titles = CELL.join(name for name, _ in held) if len(held) > 1 and header else header
         term = cells[0] if len(held) > 1 and len(cells[0].split()) <= MAX_TERM_WORDS else ""
-        text = CELL.join(cell for _, cell in held) if header else join_cells(cells).replace(f":{CELL}", ": ")
-        if len(text) <= MAX_UNIT_CHARS or not held:
-            yield from _make(UnitKind.ROW, row.span, text, titles, term)
-            continue
-        (first_name, first), *others = held
-        for name, cell in others or held:
-            for start, end in cut_text(cell, PART_CHARS):
-                beside = [(first_name, first[:PART_CHARS])] if others else []
-                shown = [*beside, (name, cell[start:end].strip())]
-                yield from _make(
-                    UnitKind.ROW,
-                    row.span,
-                    CELL.join(part for _, part in shown),
-                    CELL.join(key for key, _ in shown),
-                    term,
-                )
+        for part in _cut_long(CELL.join(cell for _, cell in held)):
+            yield from _make(UnitKind.ROW, row.span, part, titles, term)
 
 
 # Terms, labels, introductions.
