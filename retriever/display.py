@@ -64,7 +64,10 @@ CITATION_STATES = {
     "unchecked": "unchecked: as it was indexed; its folder is not looked at until named with --docs",
 }
 
-_WORD = re.compile(r"\w+")
+# With the accents, vowels and tones that are characters of their own: `\w` has none of them.
+_WORD = re.compile(
+    r"[\w\u0300-\u036f\u0591-\u05c7\u064b-\u065f\u0670\u0900-\u0963\u0966-\u0ece\u102b-\u103e\u17b4-\u17d3\u3099\u309a]+"
+)
 
 
 def format_fields(hit: Hit) -> str:
