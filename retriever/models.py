@@ -75,10 +75,9 @@ class OpenModels:
         """
         if not self._profile.read_passages or self._profile.encoder.kind == "none":
             return None
-        from retriever.embedding.both import BothEncoder
         from retriever.embedding.onnx import OnnxEncoder, open_reader
 
-        own = self._encoder.multilingual if isinstance(self._encoder, BothEncoder) else self._encoder
+        own = getattr(self._encoder, "multilingual", self._encoder)  # of both
         if isinstance(own, OnnxEncoder) and (abroad or own.bundled_as == "english"):
             return open_reader(own)
         return open_reader(bundled_encoder(EncoderSettings()))

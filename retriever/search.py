@@ -13,7 +13,7 @@ from retriever.searching.fusion import join_copies, read_priors, reciprocal_rank
 from retriever.searching.hits import build_hits, lacks_day, read_rows
 from retriever.searching.known_items import rank_names
 from retriever.searching.neighbors import add_neighbors
-from retriever.searching.queries import UNDERSTOOD_FROM, EncodedQueries, ExpandedQuery, encode, weigh_queries
+from retriever.searching.queries import EncodedQueries, ExpandedQuery, encode, weigh_queries
 from retriever.searching.scope import find_part
 from retriever.searching.sources import KeywordResult, SemanticResult, rank_keyword, rank_semantic
 from retriever.settings import Profile
@@ -168,9 +168,8 @@ def gather_signals(
         # It reads languages as well that have no stop words here.
         abroad = not signals.in_english or bool(measure_foreign([question])) or is_foreign(view, semantic.ranking)
         signals = replace(signals, in_english=not abroad, abroad=abroad)
-    is_understood = encoded is not None and encoded.known >= UNDERSTOOD_FROM
     background = view.background
-    if encoded and is_understood and semantic and semantic.cosine is not None and background:
+    if encoded and semantic and semantic.cosine is not None and background:
         cosine = background.common + (1 - background.common) * semantic.cosine
         if signals.abroad and background.abroad:
             from retriever.embedding.both import BothEncoder

@@ -38,6 +38,7 @@ from retriever.expansion import FACTUAL_INTENT, TextPlan, build_expansion_task, 
 from retriever.indexing.request import WAIT_FOR_WRITER_S, explain_refusal, read_named_folders
 from retriever.indexing.update import update_index
 from retriever.looking.indexes import find_index, index_request
+from retriever.looking.status import explain_mix
 from retriever.places import FolderStore, Store
 from retriever.places.words import build_words, examine_words
 from retriever.rerank import LlmReranker, RerankInput
@@ -185,6 +186,8 @@ def examine_rows(connection: Connection, index: Store, repair: str) -> Iterator[
         yield Finding("vectors", "note", says, suggest("index FOLDER"))
     else:
         yield Finding("vectors", "well", "every chunk has one")
+    if mix := explain_mix(connection):
+        yield Finding("languages", "note", mix)
     if not reading.snapshot(connection):
         yield Finding("snapshot", "problem", "the first indexing has not finished", suggest("index FOLDER"))
         return

@@ -64,8 +64,6 @@ def describe_report(report: IndexReport, *, enqueue: bool) -> Iterator[str]:
     yield f"  files    {describe_changes(report)}"
     embedded = "`postgres worker` embeds what is new" if enqueue else f"{pluralize(report.embedded, 'text')} embedded"
     yield f"  chunks   {report.chunks:,}; {embedded}"
-    if report.model:
-        yield f"  model    {report.model}"
     yield from (f"  folder   {folder}" for folder in report.folders)
     yield f"  index    {report.path}"
 

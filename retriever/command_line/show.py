@@ -134,9 +134,8 @@ def list_facts(status: "Status", index: str | None, *, is_verbose: bool) -> "Ite
         chunks += f" ({state.embedded_share:.0%} with a vector)"
     yield "holds", f"{pluralize(state.documents, 'file')}, {pluralize(state.sections, 'section')}, {chunks}"
     yield "encoder", status.encoder
-    if status.foreign_share:
-        share = f"{status.foreign_share:.0%} of the text is not in English"
-        yield "", f"{share}; to find it by meaning: {format_refresh_command(state, index)} --encoder-model both"
+    if status.mix:
+        yield "languages", status.mix
     yield "size", filesize.decimal(status.size_bytes)
     if status.changed_files:
         changed = pluralize(len(status.changed_files), "file")

@@ -1,8 +1,7 @@
 """Texts to vectors: the kinds of encoder, each in its module, and which one the settings ask for."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
-from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,6 +12,8 @@ from retriever.types import Encoder
 if TYPE_CHECKING:
     from retriever.embedding.both import BothEncoder
     from retriever.embedding.onnx import OnnxEncoder
+
+CHOICES = (*BUNDLED_MODELS, "both")
 
 
 def open_encoder(settings: EncoderSettings, made_by: str | None = None, dimension: int | None = None) -> Encoder | None:
@@ -52,12 +53,11 @@ def open_encoder(settings: EncoderSettings, made_by: str | None = None, dimensio
 
 def find_bundled(settings: EncoderSettings, made_by: str | None) -> "OnnxEncoder | BothEncoder | None":
     """Return the bundled encoder that settings of the kind `onnx` mean, as in `open_encoder`; None for others."""
-    single = (bundled_encoder(settings, name) for name in BUNDLED_MODELS)
-    # One by one: an index of English opens no other model.
-    encoders: Iterator[OnnxEncoder | BothEncoder] = chain(single, map(both_encoder, [settings]))
-    for encoder in encoders:
-        named = settings.model in (encoder.bundled_as, encoder.name)
-        if named or (not settings.model and encoder.fingerprint == made_by):
+    for name in CHOICES:  # one by one: an index of English opens no other model
+        encoder = open_bundled(settings, name)
+        if settings.model in (encoder.bundled_as, encoder.name):
+            return encoder
+        if not settings.model and encoder.fingerprint == made_by:
             return encoder
     return None if settings.model else bundled_encoder(settings)
 
@@ -71,8 +71,10 @@ def bundled_encoder(settings: EncoderSettings, name: str = "english") -> "OnnxEn
 
 
 @lru_cache(maxsize=4)
-def both_encoder(settings: EncoderSettings) -> "BothEncoder":
-    """Return both of them as one encoder, likewise."""
+def open_bundled(settings: EncoderSettings, name: str) -> "OnnxEncoder | BothEncoder":
+    """Return one of `CHOICES`, likewise."""
+    if name != "both":
+        return bundled_encoder(settings, name)
     from retriever.embedding.both import BothEncoder
 
     return BothEncoder(bundled_encoder(settings), bundled_encoder(settings, "multilingual"))

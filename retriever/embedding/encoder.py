@@ -136,18 +136,14 @@ def is_english_word(word: str) -> bool:
     return word.isprintable() and bundled_tokens().tokenizer.token_to_id(word) is not None
 
 
-TOKEN_LETTERS = 4  # of a piece of a word in Latin letters: in other scripts each letter is a piece
+LEAST_LATIN = 2 / 3  # of the letters of a text: in other scripts each one is a piece, of Latin ones four
 
 
-def measure_known(encoder: object, text: str) -> float:
-    """Return the share of a text that a model knows, 0 to 1: of the English one what is in Latin letters.
-
-    1 for other models: their vocabulary may not be here.
-    """
+def can_read(encoder: object, text: str) -> bool:
+    """Return whether a model knows most of a text: the English one where its letters are Latin, others any."""
     if getattr(encoder, "bundled_as", "") != "english":
-        return 1.0
-    latin, letters = sum(map(is_latin_letter, text)), sum(map(str.isalpha, text))
-    return latin / (latin + TOKEN_LETTERS * (letters - latin)) if letters > latin else 1.0
+        return True
+    return sum(map(is_latin_letter, text)) >= LEAST_LATIN * sum(map(str.isalpha, text))
 
 
 @cache
@@ -161,16 +157,22 @@ ENGLISH_FROM = 0.5
 FOREIGN_FROM = 0.1  # of the texts of an index: the multilingual model is for these, with the English one for as much
 
 
+def choose_bundled(foreign: float) -> str:
+    """Return which bundled model is for texts of which this share is not in English, as `encoder.model` names it."""
+    if foreign < FOREIGN_FROM:
+        return "english"
+    return "both" if foreign <= 1 - FOREIGN_FROM else "multilingual"
+
+
 def measure_foreign(texts: Iterable[str]) -> float:
     """Return the share of texts that are not in English, 0 to 1, by length: the English model lacks most words."""
     foreign = total = 0
     for text in texts:
-        found = [(word, is_latin_letter(word[0])) for word in _WORD.findall(text[:READ_CHARS].lower())]
-        words = [(word, is_latin) for word, is_latin in found if len(word) >= (LONG_WORD if is_latin else 2)]
+        found = _WORD.findall(text[:READ_CHARS].lower())
+        words = [word for word in found if len(word) >= (LONG_WORD if is_latin_letter(word[0]) else 2)]
         if words:
             total += len(text)
-            known = sum(is_latin and is_english_word(word) for word, is_latin in words)
-            if known < ENGLISH_FROM * len(words):
+            if sum(map(is_english_word, words)) < ENGLISH_FROM * len(words):
                 foreign += len(text)
     return foreign / total if total else 0.0
 

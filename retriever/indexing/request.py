@@ -102,8 +102,6 @@ class IndexReport:
     """Files that could not be read, and why."""
     seconds: float
     snapshot: str
-    model: str = ""
-    """Why the multilingual model was chosen, in words; empty where it was not."""
 
 
 # What the user allows.

@@ -6,6 +6,7 @@ they are embedded, a batch at a time: an interruption loses a few seconds of wor
 """
 
 import contextlib
+import logging
 import shlex
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -16,10 +17,10 @@ from typing import NamedTuple
 
 from pageindex.corpus import Listing, Skipped, UnreadableDocumentError, read_document
 from pageindex.document import Document, parse_document
-from retriever.embedding import both_encoder, bundled_encoder, open_encoder
+from retriever.embedding import open_bundled, open_encoder
 from retriever.embedding.encoder import (
-    FOREIGN_FROM,
     bundled_tokens,
+    choose_bundled,
     measure_foreign,
     unit_rows,
 )
@@ -55,6 +56,8 @@ from retriever.store.writing import text_hash
 from retriever.trace import NO_PROGRESS
 from retriever.types import Chunk, Encoder, Progress
 
+log = logging.getLogger(__name__)
+
 CHUNKS_AT_ONCE = 200  # are written together
 
 
@@ -85,7 +88,7 @@ def update_index(
         listings = list_folders(request.docs, request.profile.documents)
         if request.docs:
             name_folders(request.store, request.docs)
-        encoder, reason = choose_encoder(request, connection, listings)
+        encoder = choose_encoder(request, connection, listings)
         is_anew = reading.meta(connection, "index_config") != request.index_config
         if request.docs and not is_anew:
             with contextlib.suppress(EncoderError):  # if nothing is to be embedded, its server is not needed
@@ -109,7 +112,7 @@ def update_index(
                 on_words()
             embedded = embed_pending(connection, encoder, progress, request.store)
         request.store.finish(connection, progress, with_chroma=request.with_chroma)
-        return replace(make_report(connection, request, changes, embedded, started), model=reason)
+        return make_report(connection, request, changes, embedded, started)
 
 
 def make_report(
@@ -181,29 +184,28 @@ def find_changes(
 READ_FOR_LANGUAGE = 200  # documents, evenly from all
 
 
-def choose_encoder(
-    request: IndexRequest, connection: Connection, listings: Mapping[str, Listing]
-) -> tuple[Encoder | None, str]:
+def choose_encoder(request: IndexRequest, connection: Connection, listings: Mapping[str, Listing]) -> Encoder | None:
     """Return the encoder of an index; for one without vectors, where none is named, the bundled one for its languages.
 
-    The second says in words why it is not the English one, else it is empty.
+    A line of the log says so, where it is not the English one.
     """
     settings, made_by = request.profile.encoder, reading.meta(connection, "fingerprint")
     if request.encoder or made_by or settings.model or settings.kind != "onnx":
-        return request.encoder or open_encoder(settings, made_by), ""
+        return request.encoder or open_encoder(settings, made_by)
     files = [file for listing in listings.values() for file in listing.files]
     texts = list[str]()
     for file in files[:: -(-len(files) // READ_FOR_LANGUAGE) or 1]:
         with contextlib.suppress(UnreadableDocumentError), isolate(file.path):
             texts.append(read_document(file).text)
     foreign = measure_foreign(texts)
-    if foreign < FOREIGN_FROM:
-        return open_encoder(settings), ""
-    share = f"{foreign:.0%} of the text is not in English: embedded with"
-    if foreign <= 1 - FOREIGN_FROM:
-        return both_encoder(settings), f"{share} both models; --encoder-model english for that one alone"
-    reason = f"{share} the multilingual model; --encoder-model english for the other"
-    return bundled_encoder(settings, "multilingual"), reason
+    chosen = choose_bundled(foreign)
+    if chosen != "english":
+        log.warning(
+            "note: %.0f%% of the text is not in English: --encoder-model %s was chosen; another is english",
+            100 * foreign,
+            chosen,
+        )
+    return open_bundled(settings, chosen)
 
 
 def is_other_model(connection: Connection, encoder: Encoder | None) -> bool:

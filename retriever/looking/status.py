@@ -9,13 +9,13 @@ from pathlib import PurePath
 
 from retriever.display import code, pluralize
 from retriever.embedding import find_bundled
-from retriever.embedding.encoder import FOREIGN_FROM, measure_foreign
-from retriever.errors import DocumentsError, RetrieverError, UsageError
+from retriever.embedding.encoder import choose_bundled, measure_foreign
+from retriever.errors import DocumentsError, RetrieverError, UsageError, suggest
 from retriever.indexing.changes import FolderChanges, choose_dialect, detect_changes, list_known, list_known_folder
 from retriever.indexing.request import IndexRequest, explain_refusal, matches_config, read_named_folders
 from retriever.places import Store
 from retriever.places.view import OpenIndex, View
-from retriever.settings import DocumentSettings, Profile
+from retriever.settings import DocumentSettings, EncoderSettings, Profile
 from retriever.store import reading
 from retriever.store.database import Connection
 from retriever.text import cut
@@ -123,17 +123,16 @@ class Status:
     remarks: tuple[tuple[str, str], ...]  # files that are read, and what in them is not as it should be
     forgotten: tuple[tuple[str, str], ...]  # what `forget` keeps out, each with how to take it back
     dialects: tuple[str, ...]  # of Markdown, in which the folders of `index` were read
-    foreign_share: float  # of the text, that the English model does not know; 0 for less than a tenth
+    mix: str  # which other bundled model is for the languages of the text, and why; else empty
 
 
 def read_status(store: Store, view: View, profile: Profile) -> Status:
     """Return the status of an open index; the folders are looked at now, and not with the last question."""
     from retriever.indexing.forget import list_forgotten  # a question reads the state alone
 
-    model, foreign = profile.encoder.model, 0.0
+    model = profile.encoder.model
     if profile.encoder.kind == "onnx" and (bundled := find_bundled(profile.encoder, view.state.fingerprint)):
         model = bundled.name
-        foreign = measure_foreign(reading.sample_texts(view.connection)) if bundled.bundled_as == "english" else 0.0
     diffs, problems = look_at_folders(store, view.connection, profile.documents)
     return Status(
         index=describe_state(store, view, Freshness(0, sum(map(len, diffs)), len(problems))),
@@ -145,8 +144,19 @@ def read_status(store: Store, view: View, profile: Profile) -> Status:
         remarks=reading.warnings(view.connection),
         forgotten=tuple(list_forgotten(view.connection)),
         dialects=tuple(folder.dialect for folder in reading.folders(view.connection)),
-        foreign_share=foreign if foreign >= FOREIGN_FROM else 0.0,
+        mix=explain_mix(view.connection),
     )
+
+
+def explain_mix(connection: Connection) -> str:
+    """Return which bundled model is for the languages of an index, and why; empty where none or that one made it."""
+    foreign = measure_foreign(reading.sample_texts(connection))
+    chosen = choose_bundled(foreign)
+    made_by = reading.meta(connection, "fingerprint")
+    encoder = find_bundled(EncoderSettings(), made_by)
+    if not encoder or encoder.fingerprint != made_by or encoder.bundled_as == chosen:
+        return ""
+    return f"{foreign:.0%} of the text is not in English; {suggest(f'index FOLDER --encoder-model {chosen}')}"
 
 
 # What an index is about. Agents get this before they ask, and a person sees it on the page without a question. It is

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from pageindex.node import MAX_TERM_WORDS, Node, NodeKind, Span, Unit, UnitKind
 from pageindex.text import FENCES
 from retriever.display import RELATIONS, find_highlights
-from retriever.embedding.encoder import measure_known
+from retriever.embedding.encoder import can_read
 from retriever.errors import EncoderError
 from retriever.indexing.request import FolderAccess
 from retriever.lexical.sections import (
@@ -43,7 +43,7 @@ from retriever.searching.passage import (
     join,
     score_node,
 )
-from retriever.searching.queries import UNDERSTOOD_FROM, ExpandedQuery
+from retriever.searching.queries import ExpandedQuery
 from retriever.searching.question_words import read_kind
 from retriever.settings import Profile
 from retriever.store import reading
@@ -230,9 +230,8 @@ def read_units(
     knows too little of the question's script, or cannot be used, it says nothing, and the recorder why.
     """
     with recorder.stage(StageName.READ) as note:
-        known = measure_known(reader.encoder, question)
-        if known < UNDERSTOOD_FROM:
-            note.skip(f"the reader knows {known:.0%} of the question")
+        if not can_read(reader.encoder, question):
+            note.skip("the reader knows other letters")
             return ()
         if " " not in question.strip() and recorder.signals.form != "unspaced":
             note.skip("a word alone asks nothing")

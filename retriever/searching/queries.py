@@ -22,8 +22,9 @@ from typing import Any
 import numpy as np
 
 from retriever.embedding import unread_tokens
-from retriever.embedding.encoder import measure_known, unit_rows
-from retriever.errors import EncoderError, QuestionError
+from retriever.embedding.encoder import can_read, unit_rows
+from retriever.errors import EncoderError, QuestionError, suggest
+from retriever.lexical.languages import detect_language
 from retriever.lexical.sections import find_recent_day, mark_property
 from retriever.lexical.spelling import CorrectedQuestion, correct
 from retriever.places.view import View
@@ -152,8 +153,6 @@ def _read_filter(found: re.Match[str]) -> tuple[str, str]:
 
 # The texts of a search: their weights, words and vectors
 
-LEAST_KNOWN = 0.1  # of a question: with less, its vector says nothing
-UNDERSTOOD_FROM = 0.3  # with less, its nearest chunk says nothing about an answer
 # Beside the question's 1, and of all together 1. Recorded ones give nDCG@10 .927 and .964, and senseless ones cost
 # one of 220 questions its hit@5.
 REWORDING_WEIGHT = 1 / 3
@@ -212,8 +211,6 @@ class EncodedQueries:
     encoder: Encoder
     vectors: FloatMatrix
     """(n, d)"""
-    known: float = 1.0
-    """Which share of the question the encoder knows, 0 to 1."""
 
 
 def encode(encoder: Encoder, queries: Sequence[Query], recorder: Recorder) -> EncodedQueries | None:
@@ -223,12 +220,14 @@ def encode(encoder: Encoder, queries: Sequence[Query], recorder: Recorder) -> En
         encoder: of the vectors in force.
         queries: the question first.
         recorder: learns what is not read of a long text, or why there are no vectors: then the result is None, as for a
-            question of which the encoder knows next to nothing.
+            question in letters that the encoder does not know.
     """
-    known = measure_known(encoder, queries[0].text)
-    if known < LEAST_KNOWN:
-        text = f"the embedding model knows {known:.0%} of the question, so it was searched by keyword only"
-        recorder.degrade(StageName.EMBED, text)
+    question = queries[0].text
+    is_read = can_read(encoder, question)
+    if not is_read or (getattr(encoder, "bundled_as", "") == "english" and detect_language(question)):
+        cure = suggest("index FOLDER --encoder-model both", "for other languages, run")
+        recorder.degrade(StageName.EMBED, f"the embedding model of this index is for English; {cure}")
+    if not is_read:
         return None
     vectors = np.zeros((len(queries), encoder.dimension), np.float32)
     try:
@@ -246,4 +245,4 @@ def encode(encoder: Encoder, queries: Sequence[Query], recorder: Recorder) -> En
     except EncoderError as error:
         recorder.degrade(StageName.SEMANTIC, error)
         return None
-    return EncodedQueries(encoder, vectors, known)
+    return EncodedQueries(encoder, vectors)

@@ -7,13 +7,15 @@ import numpy as np
 import pytest
 
 from retriever.api import index_folders, open_retriever
+from retriever.display import list_remarks
 from retriever.embedding import bundled_encoder
 from retriever.embedding.both import ENGLISH_SHARE, UNRELATED, BothEncoder
-from retriever.embedding.encoder import BUNDLED_MODELS, MULTILINGUAL_MODEL, measure_known
+from retriever.embedding.encoder import BUNDLED_MODELS, MULTILINGUAL_MODEL, can_read
 from retriever.embedding.unigram import UnigramTokens
 from retriever.retriever import Retriever
 from retriever.settings import EncoderSettings
 from retriever.types import Encoder
+from retriever.upkeep import check_up
 from scripts.multilingual import read_package_ids
 from tests.program import PROJECT, Cli
 from tests.real.served import indexed
@@ -62,7 +64,7 @@ def test_what_the_model_does_not_know_is_searched_for_by_words_alone_and_it_is_s
     printed = cli("ask", "停车一晚多少钱", "--index", in_english, "--json").json
     assert {item["source"] for hit in printed["hits"] for item in hit["evidence"]} <= {"keyword", "name", "neighbors"}
     (sentence,) = printed["degraded"]
-    assert "knows 0% of the question" in sentence
+    assert "is for English; for other languages, run: " in sentence
     assert sentence in cli("ask", "停车一晚多少钱", "--index", in_english).err
 
 
@@ -87,24 +89,44 @@ def test_a_question_in_another_language_than_the_documents_is_found_by_meaning(l
     assert answer.trace.signals.abroad  # what the English reader says of Japanese lines counts for nothing
 
 
-def test_the_model_is_chosen_when_an_index_is_made_and_stays(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("question", "said"),
+    [("Wie viele Tage Urlaub bekomme ich?", 1), ("RefCell vs Mutex kubectl", 0), ("how many days off do I get?", 0)],
+)
+def test_a_question_that_the_english_model_does_not_know_says_how_to_ask_it(
+    in_english: Path, question: str, said: int
+) -> None:
+    with open_retriever(index=in_english) as retriever:
+        remarks = list_remarks(retriever.search(question))
+    assert sum("index FOLDER --encoder-model both" in remark for remark in remarks) == said
+
+
+def test_the_model_is_chosen_when_an_index_is_made_and_stays(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     docs, index = tmp_path / "docs", tmp_path / "index"
     for pages in (
         {"boats.md": 9 * "# Boats\n\nEvery member may take a boat out before sunset, and writes it into the book.\n"},
         {"łodzie.md": 2 * "# Łodzie\n\nKażdy członek może wziąć łódź przed zachodem słońca i wpisuje to do księgi.\n"},
     ):
         write_pages(docs, pages)
-        assert index_folders([docs], index).model == ""
+        index_folders([docs], index)
     with open_retriever(index=index) as retriever:
         status = retriever.status()
     assert status.encoder == "onnx sections-minilm-2"
-    assert round(status.foreign_share, 1) == 0.2
-    assert "18% of the text is not in English: embedded with both" in index_folders([docs], tmp_path / "both").model
+    assert "18% of the text is not in English" in status.mix
+    assert "index FOLDER --encoder-model both" in status.mix
+    assert status.mix in [finding.says for finding in check_up(index).findings]
+    assert not caplog.messages
+    index_folders([docs], tmp_path / "both")
+    assert caplog.messages.pop().startswith("note: 18% of the text is not in English: --encoder-model both was chosen")
+    with open_retriever(index=tmp_path / "both") as retriever:
+        assert not retriever.status().mix
     assert index_folders([docs], index, settings={"encoder": {"model": "multilingual"}}).embedded == 2  # texts in all
     with open_retriever(index=index) as retriever:
         assert retriever.status().encoder == "onnx sections-multilingual-1"
+        assert "index FOLDER --encoder-model both" in retriever.status().mix
     (docs / "boats.md").unlink()
-    assert "embedded with the multilingual model" in index_folders([docs], tmp_path / "own").model
+    index_folders([docs], tmp_path / "own")
+    assert "--encoder-model multilingual was chosen" in caplog.text
 
 
 def test_texts_are_not_similar_because_they_are_in_one_language(languages: Retriever) -> None:
@@ -137,9 +159,9 @@ def test_a_document_that_changes_its_language_is_read_in_the_new_one(tmp_path: P
             assert view.lexical.languages == ()
 
 
-@pytest.mark.parametrize(("text", "known"), read_table("words", "What the English model knows"))
-def test_what_the_english_model_knows(text: str, known: float) -> None:
-    assert measure_known(bundled_encoder(EncoderSettings()), text) == pytest.approx(known, abs=1e-4)
+@pytest.mark.parametrize(("text", "read"), read_table("words", "What the English model can read"))
+def test_what_the_english_model_can_read(text: str, read: str) -> None:
+    assert can_read(bundled_encoder(EncoderSettings()), text) == (read == "yes")
 
 
 def test_a_text_has_the_tokens_that_the_package_gives_it() -> None:

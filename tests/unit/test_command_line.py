@@ -87,4 +87,4 @@ def test_json_is_one_object(library: Sample, cli: Cli, command: str) -> None:
     library.answers = [answer(hit(title="\u6771\u4eac\x1b"))]
     out = cli(*command.split(), "--json").out
     assert out.count("\n") == 1
-    assert next(iter(json.loads(out).items())) == ("schema_version", 7)
+    assert next(iter(json.loads(out).items())) == ("schema_version", 8)
