@@ -51,6 +51,12 @@ class Reply:
     reason: str | None = None  # why the model stopped, once it did
     prompt_tokens: int | None = None  # how many tokens of the messages were read; None: the server does not say
     measured: Measured | None = None
+    cut: RetrieverError | None = None  # why it is not whole, where it is not
+
+    @property
+    def said(self) -> str:
+        """The answer, or what a model that wrote none thought."""
+        return self.text.strip() or self.thought
 
     def add(self, event: StreamEvent) -> None:
         self.text += event.text or ""
@@ -149,42 +155,44 @@ class Generator:
         # Under a schema some models write nothing, and some loop: that is remembered.
         for with_schema in ((speed is None or speed.has_schema) and not self.server.is_gpt_oss, False):
             asked = task if with_schema else task.in_words()
-            text, cut = self._ask(asked, end, with_schema=with_schema)
+            reply = self._ask(asked, end, with_schema=with_schema)
+            cut = reply.cut
             try:
-                written = read_answer(text, task.answer, is_cut=cut is not None)
+                written = read_answer(reply.said, task.answer, is_cut=cut is not None)
             except WrongAnswerError as error:
                 if cut and not isinstance(cut, WrongAnswerError):
                     raise cut from error
                 problem = str(cut or f"{self.name} wrote {error}")
-                is_schema_to_blame = with_schema and (cut is not None or not text)
+                is_schema_to_blame = with_schema and bool(cut or not reply.said)
                 continue
             if is_schema_to_blame and (speed := self.speed):
                 SPEEDS.write(self.identity, replace(speed, has_schema=False))
             return written
         raise WrongAnswerError(f"{problem}, and so it did when asked again: try another llm.model")
 
-    def _ask(self, task: Task[Any], end: float, *, with_schema: bool) -> tuple[str, RetrieverError | None]:
-        """Return what the model writes, unchecked, and why it is not whole, where it is not; LanguageModelError.
+    def _ask(self, task: Task[Any], end: float, *, with_schema: bool) -> Reply:
+        """Return what the model writes, unchecked; LanguageModelError.
 
         A connection that breaks is tried once more. How fast the model was is remembered.
         """
         try:
-            reply, cut = self.server.attempt(lambda: self._collect(task, end, with_schema=with_schema))
+            reply = self.server.attempt(lambda: self._collect(task, end, with_schema=with_schema))
         except LanguageModelError:
             self._model = None  # look it up again before the next task
             raise
-        self._loaded_until = time.monotonic() + KEEP_ALIVE_S
+        if reply.said:
+            self._loaded_until = time.monotonic() + KEEP_ALIVE_S
         if reply.measured and (speed := reply.measured.joined(self.speed)):
             SPEEDS.write(self.identity, speed)
         window = self.look_up().window
         if (reply.prompt_tokens or 0) >= window:
             raise LanguageModelError(f"{self.name} read the first {window} tokens of the task alone: see llm.num_ctx")
-        return reply.text.strip() or reply.thought, cut
+        return reply
 
-    def _collect(self, task: Task[Any], end: float, *, with_schema: bool) -> tuple[Reply, RetrieverError | None]:
-        """Return all of a stream, and why it is not whole; one that is late is cut off."""
+    def _collect(self, task: Task[Any], end: float, *, with_schema: bool) -> Reply:
+        """Return all of a stream; one that is late is cut off."""
         started, first, count = time.monotonic(), 0.0, 0
-        reply, late = Reply(), None
+        reply = Reply()
         try:
             with closing(self.server.stream(task, end, with_schema=with_schema)) as events:
                 for event in events:
@@ -193,16 +201,14 @@ class Generator:
                         first = first or time.monotonic() - started
                         count += 1  # nearly always, an event is a token
         except OverdueError as error:
-            if not first:
-                if self._loaded_until:  # then it reads slower than that, and half of it is nearer
-                    reads = estimate_tokens(task.instructions + task.material) / (time.monotonic() - started) / 2
-                    SPEEDS.write(self.identity, Speed(reads, reads / 8))
-                raise
-            late = error
+            reply.cut = self.server.explain(error)
+        took = time.monotonic() - started
         if reply.measured is None and self._loaded_until:  # else the model may have been loaded first
             read = reply.prompt_tokens or estimate_tokens(task.instructions + task.material)
-            reply.measured = Measured(read, first, count, time.monotonic() - started - first)
-        return reply, self.server.explain(late) if late else self._explain_end(reply)
+            # What has not begun reads slower than that, and half of it is nearer.
+            reply.measured = Measured(read, first, count, took - first) if first else Measured(read // 2, took, 0, 0.0)
+        reply.cut = reply.cut or self._explain_end(reply)
+        return reply
 
     def _explain_end(self, whole: Reply) -> LanguageModelError | None:
         """Return what is wrong with an answer that ended for a reason; None where it is whole."""
