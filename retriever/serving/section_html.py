@@ -176,9 +176,9 @@ _CLASSES = {
     ),
 }
 _ADDRESSES = {
-    "href": ("/read?", "#note-", *SAFE_SCHEMES),
+    "href": ("/read?", *SAFE_SCHEMES),
     "src": ("/picture?",),
-    "id": ("note-", "passage"),
+    "id": ("passage",),
 }
 _TAG = re.compile(r"</?([A-Za-z][A-Za-z0-9-]*)[^<>]*>")
 _ATTRIBUTE = re.compile(r"\s(src|alt)\s*=\s*[\"']?([^\"'<>]{1,2000})", re.IGNORECASE)
@@ -241,7 +241,6 @@ class RenderOptions:
     dialect: Dialect = COMMONMARK  # of the file
     definitions: str = ""  # lines `[label]: target` of the file that the text comes from
     unfolded: bool = False  # what folds is open: an answer in it is to be seen
-    name: str = ""  # of the text among those of its page, for the ids of its footnotes
 
 
 def render_markdown(markdown: str, options: RenderOptions) -> Markup:
@@ -259,7 +258,7 @@ def render_markdown(markdown: str, options: RenderOptions) -> Markup:
         first = options.passage.first - options.first_line
         mark_passage(tokens, markdown.split("\n"), first, first + len(options.passage))
     arrange_headings(tokens, options.top_level)
-    html = _Writer(options, tokens).render(tokens)
+    html = _Writer(options).render(tokens)
 
     def mark(text: re.Match[str]) -> str:
         return highlight(unescape(text[0]), options.words)
@@ -322,13 +321,11 @@ def _text(value: str) -> str:
 class _Writer:
     """Writes what markdown-it's renderer does not know, or could lead elsewhere, as HTML in the tokens of one text."""
 
-    def __init__(self, options: RenderOptions, tokens: Sequence[Token]) -> None:
+    def __init__(self, options: RenderOptions) -> None:
         self._options = options
         self._parser = open_page_parser(options.dialect)
         self._uncolored = MAX_ALL_COLORED_CHARS
         self._opened: list[str] = []  # elements of callouts
-        notes = [token.meta["label"] for token in tokens if token.type == "footnote_reference_open"]
-        self._notes = {label: place for place, label in enumerate(dict.fromkeys(notes), start=1)}
 
     def render(self, tokens: Sequence[Token]) -> str:
         self._write(tokens)
@@ -364,9 +361,7 @@ class _Writer:
                 return f'<p class="title">{escape(token.meta["title"])}</p>\n' if token.meta["title"] else ""
             case "footnote_reference_open":
                 token.attrJoin("class", "footnote")
-                label = token.meta["label"]
-                note = f"note-{self._options.name}{self._notes[label]}"
-                return f'<div{RendererHTML.renderAttrs(token)}><sup id="{note}">{escape(label)}</sup><div>\n'
+                return f"<div{RendererHTML.renderAttrs(token)}><sup>{escape(token.meta['label'])}</sup><div>\n"
             case "footnote_reference_close":
                 return "</div></div>\n"
             case "hidden" | "hidden_block" | "myst_line_comment" | "myst_target" | "myst_block_break":
@@ -389,10 +384,7 @@ class _Writer:
                 alt = "".join(child.content for child in token.children or ())
                 return self._show_picture(str(token.attrs.get("src", "")), alt)
             case "footnote_ref":
-                label = token.meta["label"]
-                number = self._notes.get(label)  # a note outside what is shown has none
-                link = f' href="#note-{self._options.name}{number}"' if number else ""
-                return f"<sup><a{link}>{escape(label)}</a></sup>"
+                return f"<sup>{escape(token.meta['label'])}</sup>"
             case "myst_role":
                 return f"<code>{escape(show_role(token.content))}</code>"
         return None

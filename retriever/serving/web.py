@@ -113,7 +113,6 @@ class Pages:
         self._library = library
         # The outline of the state of the index that was read last, replaced as a whole: threads share it.
         self._outline: tuple[StoredState, Outline] | None = None
-        known = profile_names()
         self._templates = open_templates(Path(__file__).parent / "templates")
         self._templates.filters["line"] = sanitize_line
         self._templates.globals.update(
@@ -122,10 +121,7 @@ class Pages:
             format_size=filesize.decimal,
             link_editor=link_editor,
             profile=library.profile,
-            profiles={
-                name: profile_summary(name) if name in known else "A file of your own."
-                for name in dict.fromkeys((library.profile, *known))
-            },
+            profiles={name: profile_summary(name) for name in profile_names()},
             no_title=NO_TITLE,
         )
 
@@ -160,14 +156,14 @@ class Pages:
             excerpt = partial(_render_excerpt, view, options=options, visit=visit, access=access)
             # Where no lines stand out, the sentence itself is quoted: the first lines of a long section are others.
             quotes = [
-                excerpt(hits[one.node_id], one.span, f"q{place}-")
+                excerpt(hits[one.node_id], one.span)
                 if len(one.span) <= MAX_EXCERPT_LINES
                 else Markup("<br>").join(highlight(row, words) for row in one.text.split("\n"))
-                for place, one in enumerate(sentences)
+                for one in sentences
             ]
             quoted_ids = {one.node_id for one in sentences}
             others = (hit for hit in answer.hits if hit.node_id not in quoted_ids)
-            excerpts = {hit.node_id: excerpt(hit, hit.passage, f"{hit.rank}-") for hit in others}
+            excerpts = {hit.node_id: excerpt(hit, hit.passage) for hit in others}
             tree = draw_tree(self._read_outline(view), {hit.node_id: hit.rank for hit in answer.hits})
         return self._render(
             "answer.html",
@@ -293,7 +289,7 @@ def _show_place(outline: Outline, node: Node) -> dict[str, Any]:
     return {
         "title": outline.label(node.id),
         "node": node,
-        "tree": draw_tree(outline, here=node.id),
+        "tree": draw_tree(outline, {}, node.id),
         "above": outline.path_to(node.id)[:-1],
         "label": outline.label,
     }
@@ -309,9 +305,9 @@ def _list_recent(view: View, folder: StoredFolder) -> Iterator[tuple[str, str]]:
 
 
 def _render_excerpt(
-    view: View, hit: Hit, lines: Span, name: str, *, options: RenderOptions, visit: Visit, access: FolderAccess
+    view: View, hit: Hit, lines: Span, *, options: RenderOptions, visit: Visit, access: FolderAccess
 ) -> Markup:
-    """Return some lines of a hit's section as HTML; `name` is that of the text on its page."""
+    """Return some lines of a hit's section as HTML."""
     node = view.tree.read([hit.node_id]).get(hit.node_id)
     # It went since it was found; a property, above the section.
     if node is None or node.body_span is None or not hit.span.overlap(lines):
@@ -325,7 +321,7 @@ def _render_excerpt(
         end = max(end, FIRST_LINES)
     span = widen(Span(above + first, above + end - 1), node.units)
     markdown = cut_lines(body, span.first - above, span.last - above + 1, hit.verbatim)
-    options = replace(options, title=hit.title, name=name)
+    options = replace(options, title=hit.title)
     shown = _render_text(view, hit, markdown, options, visit, access)
     return shown if shown.strip() else highlight(hit.snippet, options.words)  # a comment, or a line of layout
 

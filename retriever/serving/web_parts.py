@@ -167,9 +167,8 @@ def read_outline(view: View) -> Outline:
     )
 
 
-def draw_tree(outline: Outline, hits: Mapping[str, int] | None = None, here: str = "") -> list[Branch]:
-    """Return the roots, open down to the hits (node ids to ranks) and to the node `here`."""
-    ranks = hits or {}
+def draw_tree(outline: Outline, ranks: Mapping[str, int], here: str = "") -> list[Branch]:
+    """Return the roots, open down to the hits (node ids to their ranks) and to the node `here`."""
     lit = {node_id for node_id in (*ranks, here) if node_id in outline.tree}
     opened = {node.id for node_id in lit for node in outline.path_to(node_id)[:-1]} | ({here} & lit)
 

@@ -52,7 +52,7 @@ class ActionFinder(HTMLParser):
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         for name, value in attrs:
-            leads = name == "href" and not str(value).lower().startswith(("http:", "https:", "mailto:", "#note-"))
+            leads = name == "href" and not str(value).lower().startswith(("http:", "https:", "mailto:"))
             if leads or name.startswith("on") or name in ("style", "src", "name"):
                 self.found.append(f"{name}={value}")
         self.found += LIVE & {tag}
