@@ -148,6 +148,7 @@ def test_a_page_without_room_is_within_the_least_budget_and_counts_what_is_left_
     assert context.tokens <= 100
     assert context.left_out == tuple(crowd)
     assert context.markdown.endswith("no room for them here: 100.\n")
+    assert ("answers this" in context.markdown) == (verdict != "answered")
 
 
 def test_a_smaller_budget_is_refused() -> None:
