@@ -28,11 +28,11 @@ from retriever.errors import EncoderError, LanguageModelError, RerankerError, Un
 from retriever.expansion import find_entities
 from retriever.lexical.tokens import tokenize, tokenize_unit
 from retriever.places.view import View
-from retriever.searching.hits import find_matched
+from retriever.searching.hits import cut_to_lines, find_matched
 from retriever.served.server import ModelServer
 from retriever.served.task import USUAL, Task, fence_lines, json_line, new_nonce, size
 from retriever.settings import Profile, RerankSettings
-from retriever.text import cut, cut_around
+from retriever.text import cut
 from retriever.trace import Note, Recorder
 from retriever.types import Candidate, Evidence, Source, StageName
 
@@ -146,7 +146,7 @@ def build_inputs(
         matched = find_matched(candidate) or find_words(node, words)
         is_language_model = profile.rerank.kind in {"auto", "llm"}
         max_chars = LLM_PASSAGE_CHARS if is_language_model else profile.final_text_chars
-        text = cut_passage(node, matched, max_chars)
+        text = cut_to_lines(node, matched, max_chars)  # what matched may not stand at the beginning
         titles = " > ".join(filter(None, (*node.breadcrumb, node.title)))
         inputs.append(RerankInput(titles, text))
     return inputs
@@ -157,19 +157,6 @@ def find_words(node: Node, words: Collection[str]) -> Span | None:
     wanted = set(words)
     units = ((len(wanted.intersection(tokenize_unit(unit.in_full))), unit.span) for unit in node.units)
     return max(units, key=lambda counted: counted[0], default=(0, None))[1]
-
-
-def cut_passage(node: Node, matched: Span | None, max_chars: int) -> str:
-    """Cut `max_chars` of the section, with what matched in the middle as far as there is text on both sides."""
-    # A model reads what matched, and not the beginning of a long section, where it may not stand.
-    text, span = node.body, node.body_span
-    if matched is None or span is None:
-        return cut(text, max_chars)
-    lines = text.split("\n")
-    start, end = (
-        sum(len(line) + 1 for line in lines[: place - span.first]) for place in (matched.first, matched.last + 1)
-    )
-    return cut_around(text, start, end, max_chars)
 
 
 # One order of two

@@ -35,16 +35,6 @@ def estimate_tokens(text: str) -> int:
     return ceil(len(text.encode()) / BYTES_PER_TOKEN)
 
 
-def cut_around(text: str, start: int, end: int, max_chars: int) -> str:
-    """Cut a text to `max_chars` characters, `start` to `end` in the middle; at words, with ellipses."""
-    beside = max(0, max_chars - (end - start))
-    first = max(0, min(start - beside // 2, len(text) - max_chars))
-    if not first:
-        return cut(text, max_chars)
-    blank = next((place for place in range(first, start) if text[place].isspace()), first)
-    return "…" + cut(text[blank:].lstrip(), max_chars - 1)
-
-
 def find_nearest(name: str, known: Iterable[str], cutoff: float = 0.5) -> str:
     """Return the known name most like another one (difflib's ratio, at least `cutoff`); empty where none is."""
     # Its time is the product of the lengths, and the name is from outside.

@@ -35,7 +35,6 @@ from retriever.searching.fusion import name_copies
 from retriever.searching.passage import (
     BY_RANK,
     Asked,
-    Passage,
     ScoredUnits,
     as_sentence,
     find_passage,
@@ -47,7 +46,7 @@ from retriever.searching.queries import ExpandedQuery
 from retriever.searching.question_words import read_kind
 from retriever.settings import Profile
 from retriever.store import reading
-from retriever.text import SNIPPET_CHARS, cut, cut_around
+from retriever.text import SNIPPET_CHARS, cut
 from retriever.trace import Recorder
 from retriever.types import Candidate, Hit, Reading, Source, StageName
 
@@ -91,7 +90,7 @@ def build_hits(
         # The file may have changed since it was indexed: what is cited is where the text stands now.
         anchor = rows.anchors.anchor(key, node.body_span, node.body or node.text)
         passage = find_passage(node, asked, scored[node.id], find_matched(candidate))
-        text = cut_to_passage(node, passage, profile.final_text_chars)
+        text = cut_to_lines(node, passage.span, profile.final_text_chars)
         looked_through = [" ".join((*node.breadcrumb, node.title)), *(unit.in_full for unit in node.units[:MAX_UNITS])]
         hits.append(
             Hit(
@@ -301,26 +300,15 @@ def is_usual(view: View, value: str) -> bool:
     return bool(terms) and 2 * len(view.lexical.find_holding(terms)) > documents > 1
 
 
-def cut_to_passage(node: Node, passage: Passage, max_chars: int) -> str:
-    """Cut a section's text to `max_chars`: from its beginning, or from the passage where that would be cut off.
-
-    Of a line that is longer itself, what stands around the sentence that answers is kept.
-    """
-    if len(node.body) <= max_chars or node.span is None:
-        return cut(node.body, max_chars)
-    # What matched has to be in what is shown, and front matter is no text of the section.
-    lines = node.body.split("\n")
-    place = max(0, passage.span.first - node.span.first - node.front_matter_lines)
-    above = sum(len(line) + 1 for line in lines[:place])
-    start = above + find_place(node.body[above:], passage.sentence)
-    if max(start + len(passage.sentence), above) <= max_chars:
-        return cut(node.body, max_chars)
-    if start - node.body.rfind("\n", 0, start) > max_chars // 4:  # far in a long line
-        return cut_around(node.body, start, start + len(passage.sentence), max_chars)
-    if not place:
-        return cut(node.body, max_chars)
+def cut_to_lines(node: Node, span: Span | None, max_chars: int) -> str:
+    """Cut a section's text to `max_chars`: from its beginning, or from some lines of it that would be cut off."""
+    lines, place = node.body.split("\n"), 0
+    if span is not None and node.body_span is not None and span.first > node.body_span.first:
+        place = span.first - node.body_span.first
+        if len("\n".join(lines[: place + len(span)])) <= max_chars:
+            place = 0
     # Without what opens it, code would be read as text, and a row without the names of its columns.
-    opening = find_opening(lines, place) or ["…"]
+    opening = (find_opening(lines, place) or ["…"]) if place else []
     return cut("\n".join([*opening, *lines[place:]]), max_chars)
 
 
@@ -338,17 +326,6 @@ def list_verbatim(node: Node, span: Span) -> list[str]:
     if not any(unit.kind is UnitKind.CODE for unit in units) and not any(mark.startswith("|") for mark in marks):
         return []
     return [line for line, mark in zip(written, marks, strict=True) if mark and not mark.startswith(FENCES)]
-
-
-def find_place(text: str, sentence: str) -> int:
-    """Return where a sentence begins in the Markdown that it was read from: where most of its words stand together."""
-    words = sentence.split()
-    for length in (len(words), 12, 6, 3, 1):
-        for first in range(max(0, len(words) - length) + 1):
-            place = text.find(" ".join(words[first : first + length]))
-            if place >= 0:
-                return max(0, place - len(" ".join(words[:first])))
-    return 0
 
 
 def find_opening(lines: Sequence[str], place: int) -> Sequence[str]:

@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pageindex.node import Node, NodeKind, Span
-from retriever.rerank import RerankScore, blend_orders, count_named, cut_passage, find_words
+from retriever.rerank import RerankScore, blend_orders, count_named, find_words
+from retriever.searching.hits import cut_to_lines
 from retriever.types import Candidate, Evidence, Source
 from tests.sections import make_node
 
@@ -61,10 +62,10 @@ NODE = Node(
 )
 
 
-def test_the_text_lies_around_what_matched() -> None:
-    assert cut_passage(NODE, Span(9, 9), 24) == "…Second part, the one.\n"
-    assert cut_passage(NODE, Span(7, 7), 1500) == NODE.text
-    assert cut_passage(NODE, None, 10) == "# T\n\nFirs…"
+def test_the_text_holds_what_matched() -> None:
+    assert cut_to_lines(NODE, Span(9, 9), 24) == "…\nSecond part, the one.\n"
+    assert cut_to_lines(NODE, Span(9, 9), 1500) == NODE.text
+    assert cut_to_lines(NODE, None, 10) == "# T\n\nFirs…"
 
 
 def test_without_a_vector_the_unit_with_the_words_of_the_question_matches() -> None:

@@ -29,7 +29,7 @@ from retriever.searching.hits import find_question_words
 from retriever.searching.passage import Asked, find_passage, score_node
 from retriever.searching.question_words import cut_words, read_form, read_kind
 from retriever.settings import EncoderSettings
-from retriever.text import cut, cut_around
+from retriever.text import cut
 from retriever.types import QuestionForm, Signals
 from tests.sections import make_node
 from tests.tables import read_table
@@ -118,7 +118,6 @@ TABLES: dict[str, dict[str, Callable[..., object]]] = {
     "words": {
         "A date of front matter, in seconds": lambda date: read_front_matter(f"---\ndate: {date}\n---\n").dated,
         "A text that is cut": cut,
-        "A text that is cut around what matched": cut_around,
         "Days": lambda text: " ".join(find_days(text)),
         "Marked words": mark_words,
         "Terms of a property": lambda key, value: " ".join(tokenize_properties([(key, value)])),
