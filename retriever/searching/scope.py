@@ -40,31 +40,22 @@ def find_part(view: View, scope: Scope) -> Part:
     Raises:
         ScopeError: there is no such folder, tag or field, or the day is not a date.
     """
-    documents, met = view.documents, ""
-    left = {document.key for document in documents}
+    terms = []
+    left = {document.key for document in view.documents}
     for term, meeting in read_filters(view, scope):
-        if not left & meeting:
-            days = sorted(document.day for document in documents if document.key in left)
-            dated = f"; the days are {days[0]} to {days[-1]}" if days and term.startswith(("since:", "until:")) else ""
-            return leave_nothing(met, f"no document meets {term}{dated}")
-        met = f"{met} {term}".strip()
+        terms.append(term)
         left &= meeting
+        if not left:
+            break
     keys = np.array(reading.rankable_keys(view.connection, left), np.int64)
-    for phrase in scope.phrases:
+    for phrase in scope.phrases if len(keys) else ():
+        terms.append(f'"{phrase}"')
         keys = find_phrase(view, phrase, keys)
-        if not len(keys):
-            return leave_nothing(met, f'no section contains "{phrase}"; try it without quotation marks')
-        met = f'{met} "{phrase}"'.strip()
-    for word in scope.without:
+    for word in scope.without if len(keys) else ():
+        terms.append(f'-"{word}"')
         keys = np.setdiff1d(keys, find_word(view, word, keys))
-        if not len(keys):
-            return leave_nothing(met, f"every section holds {word!r}, which is to be left out")
-    return Part(keys, len(np.unique(keys >> NODE_BITS)), "" if len(keys) else "there is no section")
-
-
-def leave_nothing(met: str, reason: str) -> Part:
-    """Return the part without sections; `met` are the filters before the one that left nothing."""
-    return Part(np.empty(0, np.int64), 0, f"{met}: {reason}" if met else reason)
+    reason = "" if len(keys) else f"no section matches {' '.join(terms)}"
+    return Part(keys, len(np.unique(keys >> NODE_BITS)), reason)
 
 
 # Documents: folders, tags, days, fields.
@@ -103,8 +94,7 @@ def find_folder(connection: Connection, term: str, name: str, documents: Sequenc
     if wanted and (
         found := find(lambda path: f"{path}/".startswith(f"{wanted}/"))
         or find(lambda path: wanted.endswith(":") and path.startswith(wanted))  # one of two folders of one name
-        or find(lambda path: f"/{wanted}/" in f"/{path}/")
-        or find(lambda path: f"/{wanted}/" in f"/{path.rpartition('.')[0]}/")  # a note's name, without its ending
+        or find(lambda path: f"/{wanted}/" in f"/{path}/{path.rpartition('.')[0]}/")  # with its ending or not
     ):
         return found
     for folder, inside in locate_path(reading.folders(connection), name):
