@@ -27,7 +27,7 @@ from pageindex.units import read_units
 from retriever.display import find_highlights, sanitize
 from retriever.embedding.encoder import bundled_tokens
 from retriever.indexing.chunk import chunk_nodes
-from retriever.lexical.tokens import _cached_terms, tokenize
+from retriever.lexical.tokens import _terms, tokenize
 from retriever.serving.section_html import RenderOptions, render_markdown
 
 RATIO = 4
@@ -265,7 +265,7 @@ def _least(work: Callable[[str], object], text: str) -> float:
     times: list[float] = []
     while len(times) < 3 and sum(times) < ENOUGH_S:
         re.purge()
-        _cached_terms.cache_clear()
+        _terms.cache_clear()
         begun = time.process_time()
         work(text)
         times.append(time.process_time() - begun)

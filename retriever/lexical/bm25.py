@@ -41,18 +41,16 @@ def write_postings(connection: Connection, tokens: Mapping[int, Sequence[str]]) 
         tokens: of all sections of these documents, by their keys.
     """
     sizes: defaultdict[int, list[int]] = defaultdict(list)
-    blocks: defaultdict[str, dict[int, bytes]] = defaultdict(dict)
+    blocks: defaultdict[tuple[str, int], bytes] = defaultdict(bytes)
     for key, own in tokens.items():
         document, length = key >> NODE_BITS, len(own)
         sizes[document].append(length)
         for term, count in Counter(own).items():
-            held = blocks[term]
-            held[document] = held.get(document, b"") + pack_posting(key, count, length)
+            blocks[term, document] += pack_posting(key, count, length)
     rows = ((len(lengths), sum(lengths), document) for document, lengths in sizes.items())
     connection.executemany("UPDATE documents SET sections = ?, length = ? WHERE document_key = ?", rows)
     # In the order of the table: its pages are gone through once.
-    ordered = ((term, *block) for term in sorted(blocks) for block in blocks[term].items())
-    insert(connection, "postings", "term, document_key, block", ordered)
+    insert(connection, "postings", "term, document_key, block", ((*place, blocks[place]) for place in sorted(blocks)))
 
 
 # Scores.
@@ -174,7 +172,7 @@ class Bm25:
         best = candidates[np.argsort(-scores[candidates], kind="stable")]
         return tuple(zip(keys[best].tolist(), scores[best].tolist(), strict=True))
 
-    def coverage(self, tokens: Sequence[str], node_keys: Sequence[int]) -> list[float]:
+    def coverage(self, tokens: Sequence[str], node_keys: Sequence[int]) -> FloatArray:
         """Return the share of the question that each node covers, 0 to 1: the rarity of its words over that of all.
 
         Args:
@@ -191,8 +189,7 @@ class Bm25:
                     is_held |= _are_in(wanted, column.keys)
             covered += rarity * is_held
             total += rarity
-        shares: list[float] = (covered / total if total else covered).tolist()
-        return shares
+        return covered / total if total else covered
 
     def describe(self, tokens: Collection[str]) -> dict[str, QuestionTerm]:
         """Return what is known of each of the tokens, in their order."""

@@ -12,7 +12,7 @@ from wordfreq; common/LICENSE has the terms of that data.
 """
 
 import gzip
-from collections import defaultdict
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -56,10 +56,8 @@ class Spellings:
         Empty if none is near, or one differs in its ending alone, which a search finds.
 
         Args:
-            word: in lower case, without accents.
+            word: one that may be a typo.
         """
-        if not may_be_typo(word):
-            return ""
         stem = stem_word(word, "english")
         for other in self._begin_with(stem[:-1]):
             alike = min(len(word), len(other)) - 1
@@ -127,13 +125,8 @@ def list_meant(wrote: str) -> dict[str, float]:
 
 def write_words(connection: Connection, texts: Mapping[int, str]) -> None:
     """Write the words of new documents; `texts` are those of all their sections, by keys."""
-    sections: defaultdict[str, dict[int, int]] = defaultdict(dict)
-    for key, text in texts.items():
-        document = key >> NODE_BITS
-        for word in plain_words(text):
-            held = sections[word]
-            held[document] = held.get(document, 0) + 1
-    rows = ((word, *count) for word in sorted(sections) for count in sections[word].items())
+    sections = Counter((word, key >> NODE_BITS) for key, text in texts.items() for word in plain_words(text))
+    rows = ((*place, sections[place]) for place in sorted(sections))
     insert(connection, "words", "word, document_key, sections", rows)
 
 
@@ -191,11 +184,10 @@ def correct(
     for place, word in enumerate(words[:MOST_CORRECTED]):
         was_quoted, is_quoted = is_quoted, is_quoted ^ bool(parts[place].count('"') % 2)
         # Digits, signs and capitals inside a word say that it is a name, which no dictionary corrects.
-        if was_quoted or not word.isalpha() or len(word) > LONGEST or any(map(str.isupper, word[1:])):
-            continue
-        meant = _find_meant(word.lower(), spellings, documents, question)
+        is_written = was_quoted or any(map(str.isupper, word[1:]))
+        meant = "" if is_written else _find_meant(word.lower(), spellings, documents, question)
         # A typo does not turn a name into an ordinary word: a question about Latour is not about labour.
-        is_name = place > 0 and word[0].isupper()
+        is_name = place > 0 and word[:1].isupper()
         if meant and not (is_name and spellings.writes_small(meant)):
             parts[place] = parts[place].replace(word, meant)
             corrections.append(Correction(word, meant))
@@ -206,7 +198,7 @@ def correct(
 def _find_meant(lower: str, spellings: Spellings, documents: Sequence[str], question: str) -> str:
     """Return the word of the documents that a word in lower case is a typo of; empty where it is not a typo."""
     word = remove_accents(lower)
-    if len(word) < SHORTEST or is_english_word(word) or spellings.holds(lower):
+    if not may_be_typo(word) or is_english_word(word) or spellings.holds(lower):
         return ""
     # Of the question, all where nothing says which, and of the documents.
     languages = {*detect_question(question, LISTED), *documents}.intersection(LISTED)

@@ -26,7 +26,6 @@ from retriever.lexical.languages import SINGLED, STEMMED, STOP_WORDS
 # itself, while no single line of a file can swell the vocabulary.
 _LONGEST_TERM = 200
 LONGEST_SIGNS = 3  # of an operator of one sign, `===`: more are a rule
-_LONGEST_CACHED = 64  # characters: longer words do not come twice, and must not push the others out of memory
 
 # A word, or words joined by `.`, `-` or `_`, `C++` and `C#`; or signs that stand by themselves: `&&`. No two parts of
 # it can match one character, so it is linear. Beyond ASCII it is used after `_SIEVE`, which leaves nothing there but
@@ -88,10 +87,7 @@ def tokenize(text: str, languages: tuple[str, ...] = ()) -> list[str]:
         languages: beside English, in which it is read, of `languages.LANGUAGES`: each adds its stems and stop words,
             or single characters.
     """
-    read = _cached_terms
-    return [
-        term for word in _split(text) for term in (read if len(word) <= _LONGEST_CACHED else _terms)(word, languages)
-    ]
+    return [term for word in _split(text) for term in _terms(word, languages)]
 
 
 @lru_cache(maxsize=4096)  # the units of the sections of one question, which several stages look at
@@ -107,6 +103,7 @@ def _split(text: str) -> list[str]:
     return _WORD.findall(text)
 
 
+@lru_cache(maxsize=65_536)  # as many words as a large set of documents uses often; about 10 MB when full
 def _terms(word: str, languages: tuple[str, ...]) -> tuple[str, ...]:
     stemmed = [name for name in languages if name in STEMMED]
     stop_words = [STOP_WORDS[name] for name in ("english", *stemmed)]
@@ -149,10 +146,6 @@ def _join_hyphened(word: str) -> list[str]:
     """Return `plugin` of `plug-in`: many people write such words as one."""
     first, _, last = word.partition("-")
     return [first + last] if first.isalpha() and last.isalpha() else []
-
-
-# As many words as a large set of documents uses often; about 10 MB when full.
-_cached_terms = lru_cache(maxsize=65_536)(_terms)
 
 
 def _parts(subword: str, *, singled: bool) -> Iterator[str]:
@@ -283,17 +276,14 @@ def stems(text: str) -> list[str]:
 
 def plain_words(text: str) -> set[str]:
     """Return the words of a text that are letters alone, in lower case; with accents and without them."""
-    read = _cached_plain
-    return {form for word in set(_split(text)) for form in (read if len(word) <= _LONGEST_CACHED else _plain)(word)}
+    return {form for word in set(_split(text)) for form in _plain(word)}
 
 
+@lru_cache(maxsize=65_536)
 def _plain(word: str) -> set[str]:
     runs = {run for subword in _SUBWORD.findall(word) for run in split_scripts(subword)}
     folded = {_fold(run) for run in runs if 3 <= len(run) <= 40 and run.isalpha() and not is_unspaced(run[0])}
     return folded | {*map(remove_accents, folded)}
-
-
-_cached_plain = lru_cache(maxsize=65_536)(_plain)
 
 
 def count_words(text: str) -> int:

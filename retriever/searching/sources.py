@@ -4,6 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import compress
 
+import numpy as np
+
 from retriever.lexical.bm25 import KeyRanking
 from retriever.lexical.sections import find_days
 from retriever.lexical.tokens import tokenize
@@ -158,11 +160,8 @@ def search_words(
     shown = reading.shown_nodes(view.connection, [key for key, _ in found])
     found = tuple(sorted(found, key=lambda item: (-item[1], shown[item[0]], item[0]))[:limit])
     keys = [key for key, _ in found]
-    coverage = [0.0] * len(keys)
-    for query in queries:
-        covered = view.lexical.coverage(words[query.text], keys)
-        coverage = [sum_ + query.keyword_weight * own for sum_, own in zip(coverage, covered, strict=True)]
-    return found, coverage, shown
+    covered = [query.keyword_weight * view.lexical.coverage(words[query.text], keys) for query in queries]
+    return found, np.sum(covered, axis=0).tolist(), shown
 
 
 # What several of them do
