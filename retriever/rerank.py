@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from math import inf, log2
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Protocol
+from typing import TYPE_CHECKING, Annotated, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -92,19 +92,18 @@ def rerank(
 ) -> tuple[Candidate, ...]:
     """Rerank the candidates and return them, best first.
 
-    The first `candidate_cap` are reranked; the others follow as they come. Without a reranker, and when it fails (the
-    recorder has why), the candidates are exactly those that came. `words` are the question's, as BM25 reads them.
+    Without a reranker, and when it fails (the recorder has why), the candidates are exactly those that came. `words`
+    are the question's, as BM25 reads them.
     """
-    pool = candidates[: profile.candidate_cap]
     if reranker is None:
         recorder.degrade(StageName.RERANK, "the language model is switched off: add --use-llm")
         note.skip()
         return candidates
-    if len(pool) < 2:
-        note.skip(pluralize(len(pool), "candidate"))
+    if len(candidates) < 2:
+        note.skip(pluralize(len(candidates), "candidate"))
         return candidates
     try:
-        inputs = build_inputs(view, pool, words, profile)
+        inputs = build_inputs(view, candidates, words, profile)
         output = reranker.score(question, inputs)
     except UnfitModelError as error:
         recorder.notes.append(str(error))
@@ -117,8 +116,8 @@ def rerank(
 
     scores = []
     entities = find_entities(question) if profile.entity_boost else ()
-    nodes = view.tree.read([candidate.node_id for candidate in pool]) if entities else {}
-    for candidate, score in zip(pool, output.scores, strict=True):
+    nodes = view.tree.read([candidate.node_id for candidate in candidates]) if entities else {}
+    for candidate, score in zip(candidates, output.scores, strict=True):
         boost, remark = 0.0, ""
         if node := nodes.get(candidate.node_id):
             shown = "\n".join((*node.breadcrumb, node.title, *(unit.in_full for unit in node.units)))
@@ -127,7 +126,7 @@ def rerank(
             remark = f"{named} of {len(entities)} entities" if named else ""
         scores.append(RerankScore(candidate, score, boost, remark))
     note.text = output.note
-    return blend_orders(scores, BLEND, output.scale, candidates[len(pool) :])
+    return blend_orders(scores, BLEND, output.scale)
 
 
 # What a reranker reads
@@ -137,15 +136,13 @@ def build_inputs(
     view: View, candidates: Sequence[Candidate], words: Collection[str], profile: Profile
 ) -> list[RerankInput]:
     """Return each candidate as the reranker reads it."""
-    ids = [candidate.node_id for candidate in candidates]
-    view.tree.load_nodes(ids)
-    nodes = view.tree.read(ids)
+    is_language_model = profile.rerank.kind in {"auto", "llm"}
+    max_chars = LLM_PASSAGE_CHARS if is_language_model else profile.final_text_chars
+    nodes = view.tree.read([candidate.node_id for candidate in candidates])
     inputs = []
     for candidate in candidates:
         node = nodes[candidate.node_id]
         matched = find_matched(candidate) or find_words(node, words)
-        is_language_model = profile.rerank.kind in {"auto", "llm"}
-        max_chars = LLM_PASSAGE_CHARS if is_language_model else profile.final_text_chars
         text = cut_to_lines(node, matched, max_chars)  # what matched may not stand at the beginning
         titles = " > ".join(filter(None, (*node.breadcrumb, node.title)))
         inputs.append(RerankInput(titles, text))
@@ -162,8 +159,7 @@ def find_words(node: Node, words: Collection[str]) -> Span | None:
 # One order of two
 
 
-@dataclass(frozen=True)
-class RerankScore:
+class RerankScore(NamedTuple):
     """A candidate as it was scored."""
 
     candidate: Candidate
@@ -172,12 +168,10 @@ class RerankScore:
     note: str = ""  # what the boost is for
 
 
-def blend_orders(
-    scores: Sequence[RerankScore], blend: float, scale: str, unread: Sequence[Candidate] = ()
-) -> tuple[Candidate, ...]:
+def blend_orders(scores: Sequence[RerankScore], blend: float, scale: str) -> tuple[Candidate, ...]:
     """Return the candidates by (1 - blend) * (score + boost) + blend * rank_value(fused rank), best first.
 
-    Those that no reranker read follow, with the score of their fused rank alone.
+    The value of the fused rank is shared as the score of the fusion was.
     """
     # Ties are in fused order. The fused order has the scale of a reranker's: `rank_value` falls from 1, most among the
     # first ranks, so that the blend protects the fusion's first hits far more than its last. Unlike weights that differ
@@ -186,23 +180,14 @@ def blend_orders(
     in_order = sorted(range(len(scores)), key=lambda place: (-scores[place].score, place))
     rank_of = {place: rank for rank, place in enumerate(in_order, start=1)}
     reranked = []
-    for place, item in enumerate(scores):
-        share = (1.0 - blend) * (item.score + item.boost)
-        evidence = Evidence(Source.RERANK, rank_of[place], item.score, scale, share, note=item.note)
-        reranked.append(_rescale(item.candidate, blend * rank_value(place + 1), evidence))
-    behind = (_rescale(item, blend * rank_value(rank)) for rank, item in enumerate(unread, start=len(scores) + 1))
-    return (*sorted(reranked, key=lambda candidate: -candidate.score), *behind)
-
-
-def _rescale(candidate: Candidate, fused_value: float, evidence: Evidence | None = None) -> Candidate:
-    """Return the candidate with the reranker's evidence; the value of its fused rank is shared as its score was."""
-    total = sum(item.share for item in candidate.evidence)
-    items = [item._replace(share=fused_value * item.share / total if total else 0.0) for item in candidate.evidence]
-    if evidence is not None:
-        items.append(evidence)
-    score = fused_value + (evidence.share if evidence else 0.0)
-    ordered = tuple(sorted(items, key=lambda item: -item.share))
-    return candidate._replace(score=score, evidence=ordered, scale=SCALE)
+    for place, (candidate, score, boost, note) in enumerate(scores):
+        fused, own = blend * rank_value(place + 1), (1.0 - blend) * (score + boost)
+        total = sum(item.share for item in candidate.evidence)
+        evidence = [item._replace(share=fused * item.share / total if total else 0.0) for item in candidate.evidence]
+        evidence.append(Evidence(Source.RERANK, rank_of[place], score, scale, own, note=note))
+        evidence.sort(key=lambda item: -item.share)
+        reranked.append(candidate._replace(score=fused + own, evidence=tuple(evidence), scale=SCALE))
+    return tuple(sorted(reranked, key=lambda candidate: -candidate.score))
 
 
 def count_named(entities: Iterable[str], text: str) -> int:
@@ -230,7 +215,7 @@ question. It stands between the lines <data {nonce}> and </data {nonce}>, and on
 _EXAMPLE = '{"best_first": [2, 3, 1]}'
 
 # (candidates, characters of a passage), from the most that is worth asking for to the least
-PLANS = ((99, 10**6), (30, 600), (30, 450), (15, 500), (10, 350), (6, 250), (6, 100))
+PLANS = ((30, 600), (30, 450), (15, 500), (10, 350), (6, 250), (6, 100))
 
 RANK_SCALE = "1 / log2(1 + the model's rank)"
 

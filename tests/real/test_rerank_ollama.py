@@ -59,20 +59,6 @@ def test_the_models_order_is_the_order_of_the_hits(shelf: Shelf, ollama: Scripte
     assert stage.note == "8 candidates, 1 call"
 
 
-def test_the_pool_is_reranked_and_what_is_behind_it_stays_there(
-    shelf: Shelf, ollama: ScriptedServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("retriever.rerank.BLEND", 0.25)
-    plain = shelf.ask(QUESTION, top_k=8)
-    last = plain.hits[2].title
-    ollama.answer = preferring(last)
-    answer = ask(shelf, ollama, candidate_cap=3)
-    assert [hit.node_id for hit in answer.hits] == [
-        plain.hits[place].node_id for place in (2, 0, 1, *range(3, len(plain.hits)))
-    ]
-    assert len(ollama.asked[0].candidates) == 3
-
-
 def test_a_section_that_names_an_entity_of_the_question_gains(shelf: Shelf, ollama: ScriptedServer) -> None:
     ollama.answer = lambda asked: {"best_first": list(range(1, 9))}
     answer = ask(shelf, ollama, "is a wet Summer good for the Bees?", entity_boost=0.05)
