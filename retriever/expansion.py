@@ -26,7 +26,7 @@ from retriever.errors import EncoderError, LanguageModelError
 from retriever.lexical.tokens import count_words, tokenize
 from retriever.places.background import load_unrelated
 from retriever.places.view import View
-from retriever.query import Dropped, Expansion, ExpansionReport, Query
+from retriever.query import Dropped, Expansion, ExpansionReport, Query, TextKind
 from retriever.searching.queries import EncodedQueries, ExpandedQuery
 from retriever.searching.question_words import cut_words, read_form
 from retriever.served.generator import Generator
@@ -59,18 +59,21 @@ def expand(
     if is_off or profile.hyde == "never":
         return asked
     with recorder.stage(StageName.EXPAND) as note:
-        reason, names = look_into_index(asked.question, profile, open_view)
+        with open_view() as view:
+            names = count_rare_names(asked.question, view)
+            reason = reason_to_skip(asked.question, names, view) if profile.hyde == "auto" else ""
         if reason:
             note.text = f"not needed: {reason}"
-            return replace(asked, report=ExpansionReport(note.text, gated=True))
+            recorder.expansion = ExpansionReport(note.text, gated=True)
+            return asked
         expansion, note.text = given, "given"
         if expansion is None:
             expansion, note.text = write_expansion(asked.question, profile, generator, recorder)
         usable, dropped = screen(asked.question, expansion, names)
         counts = Counter(item.reason for item in dropped)
         note.text = "; ".join([note.text, *(f"{count} dropped: {reason}" for reason, count in counts.items())])
-    report = ExpansionReport(note.text, dropped=dropped, intent=expansion.intent)
-    return replace(asked, expansion=usable, report=report)
+    recorder.expansion = ExpansionReport(note.text, dropped=dropped, intent=expansion.intent)
+    return replace(asked, expansion=usable)
 
 
 def write_expansion(question: str, profile: Profile, generator: Generator, recorder: Recorder) -> tuple[Expansion, str]:
@@ -91,15 +94,6 @@ def write_expansion(question: str, profile: Profile, generator: Generator, recor
         recorder.degrade(StageName.EXPAND, error)
         return Expansion(), "failed"
     return written.expansion(has_intent=abilities.intents), "written by the language model"
-
-
-def look_into_index(question: str, profile: Profile, open_view: OpenView) -> tuple[str, tuple[str, ...]]:
-    """Return why the question is searched as it is, or ""; and its rare names."""
-    with open_view() as view:
-        if not view.state.snapshot:
-            return "the index is not finished", ()
-        names = count_rare_names(question, view)
-        return reason_to_skip(question, names, view) if profile.hyde == "auto" else "", tuple(names)
 
 
 # What the model is asked.
@@ -256,7 +250,7 @@ def build_expansion_task(question: str, plan: TextPlan) -> Task[WrittenExpansion
         instructions=build_instructions(plan),
         material=build_material(question),
         answer=shape_of(plan),
-        max_tokens=count_answer_tokens(plan),
+        max_tokens=250 + 2 * count_usual_tokens(plan),  # words of other languages are cut into more tokens
         temperature=TEMPERATURE,
         example=json.dumps({name: _EXAMPLE[name] for name in list_fields(plan)}),
     )
@@ -267,16 +261,8 @@ def build_material(question: str) -> str:
     return fence_lines([json_line({"question": question})], _FENCE)
 
 
-def count_answer_tokens(plan: TextPlan) -> int:
-    """Return the most tokens of an answer."""
-    passage_tokens = int(plan.chars / 2.5)  # prose has at least 2.5 characters a token
-    # Beside the texts the intent and the marks of JSON.
-    return plan.rewordings * 60 + plan.passages * passage_tokens + 250
-
-
 # Which questions are put to it, and which of its texts are searched with: by their words, then by what they are about.
 
-MAX_ENTITIES = 5
 # What is shorter is not expanded: a few words name a thing, which the documents name too.
 QUESTION_MAX_WORDS = 2  # of a proper question: `how does caching work?` is expanded
 LOOKUP_MAX_WORDS = 5
@@ -324,12 +310,11 @@ def reason_to_skip(question: str, names: Mapping[str, int], view: View) -> str:
         if count <= 5:  # BM25 has all of them among its first hits; other words would only lead away from them
             return f"{pluralize(count, 'section')} with {name}"
     tokens = tokenize(question)
-    ranking = view.lexical.search(tokens, 2) if tokens else ()
-    if ranking and ranking[0][1] > 0:
-        best = ranking[0][1]
-        margin = best - (ranking[1][1] if len(ranking) > 1 else 0.0)
-        (covered,) = view.lexical.coverage(tokens, [ranking[0][0]])
-        if covered >= 0.6 and margin >= 0.3 * best:  # chosen on the two sets of docs/guide/language-model.md
+    if ranking := view.lexical.search(tokens, 2):
+        (first, best), *others = ranking
+        (covered,) = view.lexical.coverage(tokens, [first])
+        is_ahead = all(score <= 0.7 * best for _, score in others)
+        if covered >= 0.6 and is_ahead:  # chosen on the two sets of docs/guide/language-model.md
             return f"one section holds {covered:.0%} of the question, far before the next"
     return ""
 
@@ -351,12 +336,8 @@ def find_entities(question: str) -> tuple[str, ...]:
     >>> find_entities("does Postgres keep `x` after the Big Migration?")
     ('x', 'Postgres', 'Big Migration')
     """
-    start = len(question) - len(question.lstrip().partition(" ")[2])  # behind the first word, which has one anyway
-    by_words: dict[tuple[str, ...], str] = {}
-    for name in (*find_exact_names(question), *(match[0] for match in _CAPITALS.finditer(question, start))):
-        if words := tuple(tokenize(name)):
-            by_words.setdefault(words, name)
-    return tuple(by_words.values())[:MAX_ENTITIES]
+    behind = question.lstrip().partition(" ")[2]  # the first word has a capital anyway
+    return tuple(dict.fromkeys((*find_exact_names(question), *_CAPITALS.findall(behind))))
 
 
 FACTUAL_INTENT = "STUDY_DETAIL"  # a single fact is asked for: an invented one is a wrong one
@@ -378,7 +359,8 @@ def screen(question: str, expansion: Expansion, names: Collection[str] = ()) -> 
     """
     seen = {tuple(sorted(tokenize(question)))}
     name_words = [frozenset(tokenize(name)) for name in names]
-    kept, dropped = [], []
+    kept: dict[TextKind, list[str]] = {"rewording": [], "passage": []}
+    dropped = []
     for kind, text in expansion.texts:
         words = tokenize(text)
         is_passage = kind == "passage"
@@ -398,10 +380,9 @@ def screen(question: str, expansion: Expansion, names: Collection[str] = ()) -> 
         if reason:
             dropped.append(Dropped(kind, shown, reason))
         else:
-            kept.append((kind, shown))
-    rewordings = tuple(text for kind, text in kept if kind == "rewording")
-    passages = tuple(text for kind, text in kept if kind == "passage")
-    return replace(expansion, rewordings=rewordings, passages=passages), tuple(dropped)
+            kept[kind].append(shown)
+    usable = replace(expansion, rewordings=tuple(kept["rewording"]), passages=tuple(kept["passage"]))
+    return usable, tuple(dropped)
 
 
 def drop_unrelated(
@@ -442,11 +423,8 @@ def drop_unrelated(
         except EncoderError as error:
             recorder.degrade(StageName.EXPAND, error)
         kept = list(compress(others, related))
-        dropped = [
-            Dropped(query.kind, query.text, "what it adds is about something else")
-            for query in others
-            if query not in kept
-        ]
+        reason = "what it adds is about something else"
+        dropped = [Dropped(query.kind, query.text, reason) for query in others if query not in kept]
         expansion = Expansion(
             tuple(query.text for query in kept if not query.is_hypothetical),
             tuple(query.text for query in kept if query.is_hypothetical),

@@ -54,9 +54,8 @@ class OpenModels:
             recorder.degrade(StageName.SEMANTIC, reason)
             return None
         if view.state.embedded_share < 1:
-            rest = "the others" if view.state.embedded_share else "the sections"
             share = math.floor(100 * view.state.embedded_share)
-            reason = f"{share} % of the texts are embedded so far; {rest} are found by words alone"
+            reason = f"{share} % of the texts are embedded so far; the others are found by words alone"
             recorder.degrade(StageName.SEMANTIC, reason)
         return self._encoder if view.state.embedded_share else None
 

@@ -1,14 +1,13 @@
 """An open retriever: looks whether the folders changed, asks, and answers with what it knows of itself."""
 
 import contextlib
-import shlex
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from pageindex.node import Node
 from retriever.answering.context import AnswerInContext, Piece, build_context, gather_sections
-from retriever.errors import ClosedError, IndexLockedError, NoIndexError, suggest
+from retriever.errors import ClosedError, IndexLockedError
 from retriever.indexing.request import FolderAccess, IndexRequest, read_named_folders
 from retriever.looking.browse import Excerpt, find_similar, load_tree_at, read_excerpt, read_nodes
 from retriever.looking.status import Status, Watch, describe_state, read_status
@@ -84,9 +83,6 @@ class Retriever(Closing):
             # Other threads ask while the model writes.
             asked = expand(asked, request.expansion, self.view, profile, self._models.generator, recorder)
         with self.view() as view:
-            if not view.state.snapshot:
-                hint = suggest(f"index FOLDER --index {shlex.quote(str(self.store))}")
-                raise NoIndexError(f"the index {self.store} is not finished", hint=hint)
             corrected = correct_question(asked, view)
             found = search(view, self._models, corrected, profile, recorder, self.access)
             state = describe_state(self.store, view, fresh)

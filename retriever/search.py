@@ -145,7 +145,6 @@ def encode_queries(
         note.text = "one vector" if len(queries) == 1 else f"{len(queries)} texts"
         if encoded is None:
             note.skip()
-    recorder.expansion = expanded.report
     if len(queries) > 1:
         from retriever.expansion import drop_unrelated  # not needed by a plain question
 

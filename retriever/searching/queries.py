@@ -12,8 +12,8 @@ against a list for each text (docs/internals/evaluation.md), this is as good or 
 """
 
 import re
+import shlex
 import unicodedata
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from datetime import date
@@ -23,12 +23,12 @@ import numpy as np
 
 from retriever.embedding import unread_tokens
 from retriever.embedding.encoder import can_read, unit_rows
-from retriever.errors import EncoderError, QuestionError, suggest
+from retriever.errors import EncoderError, NoIndexError, QuestionError, suggest
 from retriever.lexical.languages import detect_language
 from retriever.lexical.sections import find_recent_day, mark_property
 from retriever.lexical.spelling import CorrectedQuestion, correct
 from retriever.places.view import View
-from retriever.query import FILTERS, AskRequest, Correction, Expansion, ExpansionReport, FollowUp, Query, Scope
+from retriever.query import FILTERS, AskRequest, Correction, Expansion, FollowUp, Query, Scope
 from retriever.settings import Profile
 from retriever.trace import Recorder
 from retriever.types import Encoder, FloatMatrix, StageName
@@ -38,7 +38,6 @@ from retriever.types import Encoder, FloatMatrix, StageName
 class ExpandedQuery:
     question: str
     expansion: Expansion = field(default_factory=Expansion)
-    report: ExpansionReport | None = None  # none where no expansion was asked for
     follow_up: FollowUp | None = None  # none where the question stands alone
     asked: str = ""  # the question as it was asked, with its filters
     scope: Scope = field(default_factory=Scope)  # what may be found
@@ -124,8 +123,14 @@ def correct_question(asked: ExpandedQuery, view: "View") -> ExpandedQuery:
     """Return a question with its typos corrected by the words of the documents, where that is still to be done.
 
     Its filters are not in it any more: a tag is meant as it is written. Of today and yesterday the documents know days.
+
+    Raises:
+        NoIndexError: there are no documents yet.
     """
-    if not asked.corrects or not view.state.snapshot:
+    if not view.state.snapshot:
+        hint = suggest(f"index FOLDER --index {shlex.quote(str(view.store))}")
+        raise NoIndexError(f"the index {view.store} is not finished", hint=hint)
+    if not asked.corrects:
         return asked
     question, days = asked.question, []
     recent = find_recent_day(question, view.lexical.detect_question(question), date.today())
@@ -199,8 +204,8 @@ def weigh_words(texts: Iterable[tuple[Sequence[str], float]]) -> Mapping[str, fl
     """
     counts: dict[str, float] = {}
     for words, weight in texts:
-        for word, times in Counter(words).items():
-            counts[word] = counts.get(word, 0.0) + times * weight
+        for word in words:
+            counts[word] = counts.get(word, 0.0) + weight
     return counts
 
 

@@ -53,7 +53,7 @@ def test_words_answer_before_anything_is_embedded(library: Shelf) -> None:
     assert first.hits[0].citation_state == "exact"
     assert first.index.embedded_share == 0.0
     assert [str(item) for item in first.degraded] == [
-        "semantic: 0 % of the texts are embedded so far; the sections are found by words alone"
+        "semantic: 0 % of the texts are embedded so far; the others are found by words alone"
     ]
     assert (whole.index.embedded_share, whole.degraded) == (1.0, ())
 
