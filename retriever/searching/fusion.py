@@ -3,6 +3,7 @@
 All but `read_priors` takes values and returns values.
 """
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from math import log2
 
@@ -66,21 +67,15 @@ def rank_by_two_chunks(hits: Iterable[Ranked]) -> tuple[Ranked, ...]:
 
     Two chunks near the question are better evidence than one, which may be near by chance.
     """
-    best: dict[str, Ranked] = {}
-    second: dict[str, float] = {}
+    by_node: defaultdict[str, list[Ranked]] = defaultdict(list)
     for hit in sort_ranked(hits):
-        if hit.node_id in best:
-            second.setdefault(hit.node_id, hit.score)
-        else:
-            best[hit.node_id] = hit
-    return sort_ranked(
-        Ranked(
-            hit.node_id,
-            (1 - SECOND_SHARE) * hit.score + SECOND_SHARE * second.get(hit.node_id, NO_SECOND * hit.score),
-            matched=hit.matched,
-        )
-        for hit in best.values()
-    )
+        by_node[hit.node_id].append(hit)
+    items = []
+    for best, *others in by_node.values():
+        second = others[0].score if others else NO_SECOND * best.score
+        score = (1 - SECOND_SHARE) * best.score + SECOND_SHARE * second
+        items.append(Ranked(best.node_id, score, matched=best.matched))
+    return sort_ranked(items)
 
 
 def rank_by_distance_and_rank(hits: Iterable[Ranked]) -> tuple[Ranked, ...]:

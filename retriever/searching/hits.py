@@ -4,14 +4,13 @@ The reasons are for people: the question's words in the section, and what else b
 are in the hit's evidence.
 """
 
-import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, islice
 from math import log
 from typing import TYPE_CHECKING
 
-from pageindex.node import MAX_TERM_WORDS, Node, NodeKind, Span, Unit, UnitKind
+from pageindex.node import MAX_TERM_WORDS, Node, Span, Unit, UnitKind
 from pageindex.text import FENCES
 from retriever.display import RELATIONS, find_highlights
 from retriever.embedding.encoder import can_read
@@ -60,7 +59,7 @@ READ_OF_FIRST = 3  # units of the first section, for the reader; of each further
 MAX_UNIT_CHARS = 900  # of one: it reads 160 tokens
 LEAST_SHARE = 0.01  # of the first score, as far as it counts: a reranker's may be 0
 
-_JOINED = re.compile(r"[\s\-_.'\u2019]*")  # what may stand between two words of one phrase
+_JOINTS = " -_.'\u2019"  # what may stand between two words of one phrase
 
 
 def build_hits(
@@ -172,11 +171,11 @@ def score_sections(
 ) -> dict[str, ScoredUnits]:
     """Return the units of each candidate, and of its properties asked for, with their scores by words and shape."""
     wanted = {node_id.partition("#")[0] for node_id, fields in matched.items() if fields}
-    files = view.tree.read(wanted) if wanted else {}
+    files = view.tree.read(wanted)
     scored = {}
     for item in rows.candidates:
         node = rows.nodes[item.node_id]
-        file = node if node.kind is NodeKind.FILE else files.get(node.id.partition("#")[0])
+        file = files.get(node.id.partition("#")[0])
         properties = find_properties(file, matched[node.id]) if file else []
         scored[node.id] = score_node(node, asked, properties)
     return scored
@@ -274,7 +273,7 @@ def score_reading(scored: ScoredUnits, candidate: Candidate, first: Candidate) -
 def find_matched_fields(view: View, rows: HitRows, node_id: str, words: Collection[str]) -> tuple[tuple[str, str], ...]:
     """Return what of a document's front matter the question names, where the section is searched by it."""
     node, fields = rows.nodes[node_id], rows.fields.get(rows.keys[node_id], ())
-    if not fields or find_reader(view.tree.sections(view.tree.document_key(node.id))).id != node.id:
+    if not fields or find_reader(view.tree.sections(rows.keys[node_id])).id != node_id:
         return ()
     # Single letters, as the `e` of `eSIM`, stand in hashes; the title is shown anyway.
     telling = {word for word in words if len(word) > 1}
@@ -353,8 +352,6 @@ def find_question_words(
 ) -> tuple[str, ...]:
     """Return the question's words that a section has, as the question writes them; neighbors there are one phrase.
 
-    Of a script without spaces they are pairs of characters: several are a phrase where the section has it so.
-
     Args:
         question: as it is searched for.
         stems: its words as BM25 reads them.
@@ -362,19 +359,14 @@ def find_question_words(
         languages: that both are read in beside English.
     """
     held = frozenset(stems).intersection(chain.from_iterable(tokenize_unit(text, languages) for text in texts))
-    text, phrases = "\n".join(texts).casefold(), list[list[int]]()
+    phrases: list[tuple[int, int]] = []
     for start, end in find_highlights(question, held, languages):
-        first, last = phrases[-1] if phrases else (0, 0)
-        is_apart = start > last and _JOINED.fullmatch(question, last, start)
-        if phrases and (is_apart or (start <= last and question[first:end].casefold() in text)):
-            phrases[-1][1] = max(end, last)
+        first, last = phrases[-1] if phrases else (start, start)
+        if phrases and not question[last:start].strip(_JOINTS):
+            phrases[-1] = first, max(last, end)
         else:
-            phrases.append([start, end])
-    once: dict[str, str] = {}
-    for start, end in phrases:
-        phrase = " ".join(dict.fromkeys(question[start:end].split()))
-        once.setdefault(phrase.casefold(), phrase)
-    return tuple(once.values())
+            phrases.append((start, end))
+    return tuple(dict.fromkeys(" ".join(question[start:end].split()) for start, end in phrases))
 
 
 def list_reasons(candidate: Candidate, titles: Mapping[str, str]) -> tuple[str, ...]:

@@ -42,8 +42,10 @@ def rank_names(view: View, question: str, half_typed: str, weight: float) -> tup
     for find, worth, note in FINDERS if weight else ():
         if named and note == "by name":  # a path, or an identifier, is no title besides
             continue
-        for node_id, share in find(view, typed).items():
-            named.setdefault(node_id, Ranked(node_id, worth * share, worth * share, note=note))
+        found = find(view, typed)
+        for node_id in compress(found, view.are_allowed([*found])):
+            share = worth * found[node_id]
+            named.setdefault(node_id, Ranked(node_id, share, share, note=note))
     is_name = any(item.score > AS_WRITTEN for item in named.values())
     if half_typed and not is_name:
         for node_id, share in find_begun(view, typed).items():
@@ -62,7 +64,7 @@ def find_file(view: View, typed: str) -> dict[str, float]:
         file = f"/{node_id.partition('#')[0]}"
         if file.endswith(f"/{path}") or file.rpartition(".")[0].endswith(f"/{path}"):
             ids.append(node_id)
-    return dict.fromkeys(compress(ids, view.are_allowed(ids)), 1.0)
+    return dict.fromkeys(ids, 1.0)
 
 
 def find_called(view: View, typed: str, spell: Callable[[str], str]) -> dict[str, float]:
@@ -109,8 +111,7 @@ def find_written(view: View, typed: str) -> dict[str, float]:
     held = find_phrase(view, phrase, keys).tolist()
     shown = reading.shown_nodes(view.connection, held if len(held) <= MOST_NAMESAKES else ())
     best = dict(view.lexical.search(terms, MOST_HOLDING))
-    ids = [shown[key] for key in sorted(shown, key=lambda key: (-best.get(key, 0.0), shown[key]))]
-    return dict.fromkeys(compress(ids, view.are_allowed(ids)), 1.0)
+    return {shown[key]: 1.0 for key in sorted(shown, key=lambda key: (-best.get(key, 0.0), shown[key]))}
 
 
 def find_dated(view: View, typed: str) -> dict[str, float]:
@@ -121,8 +122,7 @@ def find_dated(view: View, typed: str) -> dict[str, float]:
     keys = view.lexical.find_holding([mark_property(day) for day in find_days(typed)])
     shown = reading.shown_nodes(view.connection, keys.tolist() if len(keys) <= MOST_HOLDING else ())
     share = 1.0 if all(cut_days(typed)) else AS_WRITTEN  # nothing but a day is a name
-    ids = list(shown.values())
-    return dict.fromkeys(compress(ids, view.are_allowed(ids)), share)
+    return dict.fromkeys(shown.values(), share)
 
 
 def find_begun(view: View, typed: str) -> dict[str, float]:
