@@ -357,24 +357,23 @@ def screen(question: str, expansion: Expansion, names: Collection[str] = ()) -> 
         expansion: what a model wrote.
         names: of the question, which every text must have.
     """
-    seen = {tuple(sorted(tokenize(question)))}
+    seen = {frozenset(tokenize(question))}
     name_words = [frozenset(tokenize(name)) for name in names]
     kept: dict[TextKind, list[str]] = {"rewording": [], "passage": []}
     dropped = []
     for kind, text in expansion.texts:
-        words = tokenize(text)
+        words = frozenset(tokenize(text))
         is_passage = kind == "passage"
         is_title = text[-1:].isalnum() and count_words(text) <= MAX_TITLE_WORDS
         checks = (
             (is_passage and expansion.intent == FACTUAL_INTENT, "a single fact is asked for"),
-            (not any(map(str.isalnum, text)) or not words, "it says nothing"),
-            (not all(name & set(words) for name in name_words), "it lost a name of the question"),
-            (tuple(sorted(words)) in seen, "it repeats the question or another text"),
+            (not all(name & words for name in name_words), "it lost a name of the question"),
+            (words in seen, "it repeats the question or another text"),
             (len(set(tokenize(find_added_words(text, question)))) < MIN_NEW_WORDS, "it adds no words"),
             (is_passage and text.endswith(QUESTION_MARKS), "it is a question"),
             (is_passage and is_title, "it is a title"),
         )
-        seen.add(tuple(sorted(words)))
+        seen.add(words)
         reason = next((reason for is_wrong, reason in checks if is_wrong), "")
         shown = cut(text, MAX_TEXT_CHARS)
         if reason:

@@ -252,22 +252,19 @@ class LlmReranker:
 
     def order(self, question: str, candidates: Sequence[RerankInput], seconds: float = 0) -> RerankOutput:
         """Return the values of the ranks that the model gives the first candidates, as many as it can read in time."""
-        generator, planned = self.generator, list[RerankInput]()
-        instructions = _INSTRUCTIONS.format(nonce=(nonce := new_nonce()))
+        generator, nonce = self.generator, new_nonce()
+        instructions = _INSTRUCTIONS.format(nonce=nonce)
         max_tokens = 32 + 8 * len(candidates)  # for each number a line of its own with blanks before it
-        room = generator.room(instructions, max_tokens) - size(fence_lines([], nonce))
+        room = generator.room(instructions, max_tokens)
         speed, limit = generator.speed or USUAL, seconds or generator.stage_s
         for count, chars in PLANS:
-            plan = [replace(item, text=cut(item.text, chars)) for item in candidates[:count]]
-            read = sum(size(line) + 1 for line in list_lines(question, plan))
-            if read > room:
-                continue
-            planned = plan
-            if speed.seconds(size(_INSTRUCTIONS) + read, 8 + 3 * len(plan)) <= limit:
+            planned = [replace(item, text=cut(item.text, chars)) for item in candidates[:count]]
+            material = fence_lines(list_lines(question, planned), nonce)
+            has_room = size(material) <= room
+            if has_room and speed.seconds(size(instructions) + size(material), 8 + 3 * len(planned)) <= limit:
                 break
         else:
-            raise generator.explain_slow(limit) if planned else generator.explain_narrow()
-        material = fence_lines(list_lines(question, planned), nonce)
+            raise generator.explain_slow(limit) if has_room else generator.explain_narrow()
         task = Task(
             instructions, material, order_of(len(planned)), max_tokens, seconds=seconds or inf, example=_EXAMPLE
         )
@@ -278,10 +275,7 @@ class LlmReranker:
         # Those that it does not name follow in their order, then those that it did not read.
         ranked = dict.fromkeys([*places, *range(len(candidates))])
         scores = {place: rank_value(rank) for rank, place in enumerate(ranked, start=1)}
-        shortened = sum(one != other for one, other in zip(candidates, planned, strict=False))
-        note = "the first " if len(planned) < len(candidates) else ""
-        note += f"{pluralize(len(planned), 'candidate')}, 1 call"
-        note += f", {pluralize(shortened, 'passage')} shortened to fit" if shortened else ""
+        note = f"{pluralize(len(planned), 'candidate')}, 1 call"
         return RerankOutput(tuple(scores[place] for place in range(len(candidates))), note, RANK_SCALE)
 
 

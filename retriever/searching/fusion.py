@@ -55,8 +55,7 @@ def reciprocal_rank_fusion(
             own = Evidence(ranking.source, rank, item.score, ranking.scale, share, item.matched, item.via, item.note)
             by_node.setdefault(item.node_id, []).append(own)
     for found in by_node.values():
-        if len(found) > 1:
-            found.sort(key=lambda own: -own.share)  # equal shares stay in the order of the rankings
+        found.sort(key=lambda own: -own.share)  # equal shares stay in the order of the rankings
     scores = {node_id: sum(own.share for own in found) for node_id, found in by_node.items()}
     best = sorted(scores, key=lambda node_id: (-scores[node_id], node_id))
     return tuple(Candidate(node_id, scores[node_id], tuple(by_node[node_id])) for node_id in best)

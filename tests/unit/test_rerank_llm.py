@@ -124,8 +124,7 @@ def test_no_task_is_longer_than_the_room(text: str) -> None:
 
 
 def test_a_passage_is_shortened_to_fit_and_no_room_is_an_error() -> None:
-    output, task = rank(last_first, [*shown(2), *shown(1, "word " * 500)], 2_000)
-    assert output.note == "3 candidates, 1 call, 1 passage shortened to fit"
+    _, task = rank(last_first, [*shown(2), *shown(1, "word " * 500)], 2_000)
     assert candidates_of(task.material)[2]["passage"].endswith("…")
     for room in (0, 100, 150):
         with pytest.raises(LanguageModelError, match="narrow"):
