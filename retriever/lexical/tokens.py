@@ -14,6 +14,7 @@ Everything is one pass over the text; what a word becomes is cached, because tex
 import re
 import threading
 import unicodedata
+from bisect import bisect
 from collections.abc import Iterator
 from functools import cache, lru_cache
 from itertools import groupby, pairwise
@@ -179,18 +180,19 @@ def _classify_character(character: str) -> str:
     return "s" if character == "s" else "l"
 
 
-_UNSPACED_RANGES = (
-    (0x0E01, 0x0E4E),  # Thai
-    (0x0E81, 0x0ECE),  # Lao
-    (0x1000, 0x103F),  # Burmese
-    (0x1780, 0x17D3),  # Khmer
-    (0x3005, 0x3007),  # the ideographic repetition mark, zero
-    (0x3040, 0x312F),  # Hiragana, Katakana, Bopomofo
-    (0x31F0, 0x31FF),  # small Katakana
-    (0x3400, 0x9FFF),  # Han
-    (0xAC00, 0xD7A3),  # Hangul syllables
-    (0xF900, 0xFAFF),  # Han, compatibility
-    (0x20000, 0x323AF),  # Han, extensions B to H
+# The first character of each script and the first behind it, in turn.
+_UNSPACED = (
+    "\u0e01\u0e4f"  # Thai
+    "\u0e81\u0ecf"  # Lao
+    "\u1000\u1040"  # Burmese
+    "\u1780\u17d4"  # Khmer
+    "\u3005\u3008"  # the ideographic repetition mark, zero
+    "\u3040\u3130"  # Hiragana, Katakana, Bopomofo
+    "\u31f0\u3200"  # small Katakana
+    "\u3400\ua000"  # Han
+    "\uac00\ud7a4"  # Hangul syllables
+    "\uf900\ufb00"  # Han, compatibility
+    "\U00020000\U000323b0"  # Han, extensions B to H
 )
 _HAN = "[\u3400-\u9fff\uf900-\ufaff\U00020000-\U000323af]"  # compiled where it is used: 3 ms
 
@@ -203,8 +205,7 @@ _SYLLABLE = re.compile(
 
 def is_unspaced(character: str) -> bool:
     """Return whether it belongs to a script that puts no space between words."""
-    code = ord(character)
-    return code >= 0x0E01 and any(first <= code <= last for first, last in _UNSPACED_RANGES)
+    return bisect(_UNSPACED, character) % 2 == 1
 
 
 # Case, accents, endings.

@@ -52,7 +52,6 @@ from retriever.types import Candidate, Hit, Reading, Source, StageName
 if TYPE_CHECKING:
     from retriever.embedding.onnx import PassageReader
 
-MAX_UNITS = 100  # of a section, that are looked through for the question's words
 MAX_TITLE_CHARS = 60
 ANSWERED_FROM = 5  # hits that the verdict and a short answer are made of, however many are shown
 READ_OF_FIRST = 3  # units of the first section, for the reader; of each further one fewer, at least one
@@ -90,7 +89,7 @@ def build_hits(
         anchor = rows.anchors.anchor(key, node.body_span, node.body or node.text)
         passage = find_passage(node, asked, scored[node.id], find_matched(candidate))
         text = cut_to_lines(node, passage.span, profile.final_text_chars)
-        looked_through = [" ".join((*node.breadcrumb, node.title)), *(unit.in_full for unit in node.units[:MAX_UNITS])]
+        looked_through = [" ".join((*node.breadcrumb, node.title)), *(unit.in_full for unit in node.units)]
         hits.append(
             Hit(
                 rank=rank,

@@ -74,10 +74,7 @@ def find_called(view: View, typed: str, spell: Callable[[str], str]) -> dict[str
     """
     words = cut_words(typed, view.lexical.detect_question(typed))
     about = " ".join(word for word, terms in words if terms).strip(PUNCTUATION)
-    for name in dict.fromkeys((spell(typed), spell(about))):
-        if found := find_bearers(view, name):
-            return found
-    return {}
+    return find_bearers(view, spell(typed)) or find_bearers(view, spell(about))
 
 
 def find_bearers(view: View, name: str) -> dict[str, float]:

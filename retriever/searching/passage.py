@@ -10,7 +10,7 @@ come from
 over questions with the lines that answer them; docs/internals/passages.md has their worth.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
 from math import isclose, sqrt
@@ -79,12 +79,15 @@ class Asked:
     languages: tuple[str, ...]
     """In which texts are read, beside English."""
 
+    def weigh(self, words: Collection[str], share: float) -> "Asked":
+        """Return it with some words that count a share of their rarity."""
+        return replace(
+            self, rarity={word: rarity * (share if word in words else 1) for word, rarity in self.rarity.items()}
+        )
+
     def below(self, titles: Sequence[str]) -> "Asked":
         """Return the question as units below some titles are chosen, whose words tell few of them apart."""
-        above = set(tokenize("\n".join(titles), self.languages))
-        return replace(
-            self, rarity={word: rarity * (OF_TITLES if word in above else 1) for word, rarity in self.rarity.items()}
-        )
+        return self.weigh(set(tokenize("\n".join(titles), self.languages)), OF_TITLES)
 
 
 @dataclass(frozen=True)
@@ -327,7 +330,7 @@ def find_lists(node: Node, units: Sequence[Unit], best: int, asked: Asked) -> li
     title = tokenize(node.title, asked.languages)
     is_named = bool(title) and {*asked.rarity}.issuperset(title)
     is_listed = asks_for_list(units[around], asked)
-    asked = replace(asked, rarity={word: rarity for word, rarity in asked.rarity.items() if word not in above})
+    asked = asked.weigh(above, 0)
     measured = [measure_words(unit.text, asked) for unit in inside]
     *_, second, most = sorted([0.0, 0.0, *measured])
     if most > second and (own in inside or not is_listed):
@@ -373,8 +376,7 @@ def holds(outer: Span, inner: Span) -> bool:
 def find_other_side(units: Sequence[Unit], scores: Sequence[float], best: int, asked: Asked) -> int | None:
     """Return the place of the unit with most of what the question names and the best one lacks; None without any."""
     own = units[best]
-    held = set(tokenize(own.in_full, asked.languages))
-    lacking = replace(asked, rarity={word: rarity for word, rarity in asked.rarity.items() if word not in held})
+    lacking = asked.weigh(tokenize(own.in_full, asked.languages), 0)
     named = {
         place: measure_words(unit.text, lacking)
         for place, unit in enumerate(units)

@@ -190,10 +190,9 @@ def average_vectors(vectors: FloatMatrix, weights: Sequence[float]) -> FloatMatr
         weights: n of them, at least 0, with the sum 1.
 
     Returns:
-        (1, d) float32; the question's own vector when it is alone, or when the others cancel it.
+        (1, d) float32; the question's own vector when it is alone.
     """
-    mean = np.asarray(weights, np.float32) @ vectors
-    return vectors[:1] if len(vectors) == 1 or np.linalg.norm(mean) < 1e-6 else mean[np.newaxis]
+    return (np.asarray(weights, np.float32) @ vectors)[np.newaxis]
 
 
 def weigh_words(texts: Iterable[tuple[Sequence[str], float]]) -> Mapping[str, float]:

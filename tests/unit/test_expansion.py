@@ -89,7 +89,6 @@ def test_a_passage_cannot_be_longer_than_planned() -> None:
     [
         ([[1, 0], [0, 1]], [0.8, 0.6], [0.8, 0.6]),
         ([[1, 0]], [1.0], [1, 0]),
-        ([[1, 0], [-1, 0]], [0.5, 0.5], [1, 0]),  # nothing is left: that of the question
     ],
 )
 def test_the_vector_is_the_weighted_mean(vectors: list[list[int]], weights: list[float], mean: list[float]) -> None:
