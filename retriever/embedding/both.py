@@ -1,7 +1,6 @@
 """One space of vectors by both bundled models, for folders of English and other languages."""
 
 from collections.abc import Callable, Sequence
-from functools import cached_property
 from itertools import compress
 
 import numpy as np
@@ -40,27 +39,12 @@ class BothEncoder:
         """Take the models; each is loaded when it is first needed."""
         self._english = english
         self.multilingual = multilingual
-
-    @cached_property
-    def fingerprint(self) -> str:
-        """Over those of both models, and how they are joined."""
-        models = (self._english.fingerprint, self.multilingual.fingerprint)
-        return fingerprint((*models, ENGLISH_SHARE, UNRELATED, MARKS))
-
-    @property
-    def shared(self) -> int:
-        """Return how many numbers texts in all languages have; they stand first."""
-        return self.multilingual.dimension
-
-    @property
-    def dimension(self) -> int:
-        """Return the length of a vector."""
-        return self._marks + MARKS + 1
-
-    @property
-    def _marks(self) -> int:
-        """Return where the marks begin."""
-        return self.shared + self._english.dimension
+        self.fingerprint = fingerprint((english.fingerprint, multilingual.fingerprint, ENGLISH_SHARE, UNRELATED, MARKS))
+        self.shared = multilingual.dimension
+        """How many numbers texts in all languages have; they stand first."""
+        self._marks = self.shared + english.dimension
+        """Where the marks begin."""
+        self.dimension = self._marks + MARKS + 1
 
     @property
     def max_tokens(self) -> int:

@@ -189,15 +189,9 @@ class TokenEncoder(ABC):
     """An encoder whose texts are counted and cut by tokens; a subclass gives the vectors."""
 
     _tokens: Tokens
-
-    @property
-    @abstractmethod
-    def _prefixes(self) -> Prefixes: ...
-
-    @property
-    @abstractmethod
-    def _limit(self) -> int:
-        """Return how many tokens of a text with its prefix are read, special ones included."""
+    _prefixes: Prefixes
+    _limit: int
+    """How many tokens of a text with its prefix are read, special ones included."""
 
     @abstractmethod
     def _embed(self, texts: Sequence[CutText], *, are_questions: bool) -> FloatMatrix:

@@ -52,7 +52,8 @@ class RemoteEncoder(TokenEncoder):
         # OLLAMA_HOST is followed as for the language model; to another machine only where encoder.url names it.
         allow_remote = bool(settings.url)
         self._server = SERVERS[settings.kind]("encoder", settings.model, settings.url, allow_remote)
-        self._settings = settings
+        self._prefixes = served_prefixes(settings)
+        self._limit = settings.max_tokens
         self._tokens = bundled_tokens()
         self._known_dimension = dimension
 
@@ -76,14 +77,6 @@ class RemoteEncoder(TokenEncoder):
             EncoderError: as `encode_documents`.
         """
         return self._known_dimension or len(self._ask(["dimension"], None, are_questions=True)[0])
-
-    @cached_property
-    def _prefixes(self) -> Prefixes:
-        return served_prefixes(self._settings)
-
-    @property
-    def _limit(self) -> int:
-        return self._settings.max_tokens
 
     def _embed(self, texts: Sequence[CutText], *, are_questions: bool) -> FloatMatrix:
         parts = []
@@ -159,12 +152,12 @@ class SentenceTransformersEncoder(TokenEncoder):
             raise EncoderError(f"{self._folder} cannot be loaded: {error}") from error
 
     @cached_property
-    def _prefixes(self) -> Prefixes:
+    def _prefixes(self) -> Prefixes:  # type: ignore[override]  # known when the model is loaded
         """The user's, else the model's own."""
         return own_prefixes(self._model).overridden(self._settings)
 
     @cached_property
-    def _limit(self) -> int:
+    def _limit(self) -> int:  # type: ignore[override]  # likewise
         return min(self._settings.max_tokens, self._model.max_seq_length or self._settings.max_tokens)
 
     def _embed(self, texts: Sequence[CutText], *, are_questions: bool) -> FloatMatrix:

@@ -109,41 +109,19 @@ class OnnxEncoder(TokenEncoder):
         Raises:
             EncoderError: the folder holds no model.
         """
-        self._settings = settings or EncoderSettings()
-        self._folder = folder
-        self._card = ModelCard.read(folder)
-        kind = LibraryTokens if self._card.tokenizer == TOKENIZER_NAME else UnigramTokens
-        self._tokens = kind(partial(read_model_file, folder / self._card.tokenizer))
+        settings = settings or EncoderSettings()
+        self._card = card = ModelCard.read(folder)
+        self._prefixes = Prefixes(card.query_prefix, card.document_prefix).overridden(settings)
+        self._limit = min(settings.max_tokens, card.max_tokens)
+        self.fingerprint = fingerprint((*asdict(card).values(), *self._prefixes, self._limit))
+        self.dimension = card.dimension
+        self.name = folder.name
+        self.bundled_as = {path: name for name, path in BUNDLED_MODELS.items()}.get(folder, "")
+        """Its name in `encoder.model`, `english` or `multilingual`; empty where it does not come along."""
+        kind = LibraryTokens if card.tokenizer == TOKENIZER_NAME else UnigramTokens
+        self._tokens = kind(partial(read_model_file, folder / card.tokenizer))
         # One thread inside ONNX Runtime: several texts at once keep the cores busier than one text on all of them.
         self._model = Model(folder / MODEL_NAME, threads=1)
-
-    @cached_property
-    def fingerprint(self) -> str:
-        """Over the card, with the hashes of the files, and what the settings make of the prefixes and the limit."""
-        return fingerprint((*asdict(self._card).values(), *self._prefixes, self._limit))
-
-    @property
-    def bundled_as(self) -> str:
-        """Return what `encoder.model` calls it, `english` or `multilingual`; empty where it is not bundled."""
-        return {folder: name for name, folder in BUNDLED_MODELS.items()}.get(self._folder, "")
-
-    @property
-    def name(self) -> str:
-        """Return the name of its folder."""
-        return self._folder.name
-
-    @property
-    def dimension(self) -> int:
-        """Return the length of a vector."""
-        return self._card.dimension
-
-    @cached_property
-    def _prefixes(self) -> Prefixes:
-        return Prefixes(self._card.query_prefix, self._card.document_prefix).overridden(self._settings)
-
-    @cached_property
-    def _limit(self) -> int:
-        return min(self._settings.max_tokens, self._card.max_tokens)
 
     def _embed(self, texts: Sequence[CutText], *, are_questions: bool) -> FloatMatrix:
         token_type = self._card.question_type if are_questions else 0
@@ -155,7 +133,7 @@ class OnnxEncoder(TokenEncoder):
 
         self._model.session  # noqa: B018  # loaded by this thread, not by every one at once
         with ThreadPoolExecutor(usable_cores()) as pool:
-            return unit_rows(list(pool.map(embed, texts)), len(texts), source=str(self._folder))
+            return unit_rows(list(pool.map(embed, texts)), len(texts), source=self.name)
 
     def encode_tokens(self, text: str, *, is_question: bool = False) -> FloatMatrix:
         """Return a unit vector for each token of a text, (t, d) float32, special ones left out.
@@ -166,7 +144,7 @@ class OnnxEncoder(TokenEncoder):
         prefix = self._prefixes.query if is_question else self._prefixes.document
         ids = self._tokens.cut(prefix + text, self._limit).ids
         vectors = self._model.run(ids, np.zeros_like(ids), output=-1)[0][1:-1]
-        return unit_rows(vectors, len(vectors), source=str(self._folder))
+        return unit_rows(vectors, len(vectors), source=self.name)
 
 
 class Model:
