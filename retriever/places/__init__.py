@@ -42,9 +42,9 @@ class Store(ABC):
     Every method may raise an IndexUnusableError.
     """
 
-    embeds_itself: ClassVar[bool]
+    embeds_itself: ClassVar[bool] = True
     """Whether a process that opens it looks at its folders and embeds what waits; elsewhere others do that."""
-    kept_elsewhere: ClassVar[str]
+    kept_elsewhere: ClassVar[str] = ""
     """Where else deleted texts may be, a sentence; empty where nothing else has them."""
 
     place: object
@@ -155,9 +155,6 @@ class FolderStore(Store):
 
     place: Path
 
-    embeds_itself: ClassVar[bool] = True
-    kept_elsewhere: ClassVar[str] = ""
-
     @property
     def folder(self) -> Path:
         """The index's folder."""
@@ -211,7 +208,7 @@ class FolderStore(Store):
         from retriever.store import text_vectors, writing
 
         keys, matrix = text_vectors.distinct_vectors(connection, state.fingerprint)
-        progress.start("indexing vectors", len(keys), "vectors")
+        progress.start("ordering", len(keys), "vectors")
         # A name of its own: what ChromaDB could not open once it opens never again in this process.
         draft = locate_chroma(self.folder, token_hex(8)).with_suffix(".draft")
         try:
@@ -221,7 +218,7 @@ class FolderStore(Store):
             draft.rename(folder)
         finally:
             shutil.rmtree(draft, ignore_errors=True)
-        progress.finish("indexing vectors")
+        progress.finish("ordering")
 
     def explain_errors(self) -> AbstractContextManager[None]:
         """Turn SQLite's errors into those of this program."""

@@ -10,7 +10,6 @@ command.py     `postgres init|grant|worker`: the owner makes the tables (tables.
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
-from typing import ClassVar
 
 from retriever.errors import UsageError
 from retriever.lexical.bm25 import IntArray
@@ -47,8 +46,8 @@ class DatabaseStore(Store):
 
     place: DatabaseUrl
 
-    embeds_itself: ClassVar[bool] = False
-    kept_elsewhere: ClassVar[str] = (
+    embeds_itself = False
+    kept_elsewhere = (
         "no question finds it any more, but PostgreSQL keeps what was deleted in its log (WAL), in backups, and in"
         " freed pages of its files until they are used again; VACUUM FULL by the owner empties the pages"
     )

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 SCHEMA = "hybrid_retrieve"
 """Where the tables are when the address names no schema."""
 FORM = "postgresql://USER@HOST/DATABASE"
+CONNECT_S = "10"  # unless the address says otherwise
 
 
 @dataclass(frozen=True)
@@ -39,9 +40,9 @@ class DatabaseUrl:
     """`postgresql://user@host/database?schema=team`, otherwise as libpq reads it, without its password."""
 
     text: str
-    dsn: str = field(compare=False)
+    dsn: str
     """The address as libpq is given it."""
-    schema: str = field(compare=False)
+    schema: str
     """Where the tables are."""
     password: str | None = field(repr=False, compare=False)
     """None leaves it to libpq: PGPASSWORD, .pgpass, a service file."""
@@ -68,7 +69,7 @@ def read_url(text: str) -> DatabaseUrl:
     password = given.pop("password", unquote(password))
     plain = f"postgresql://{user}{at}{host}"
     text, schema = join_query(plain, given), given.pop("schema", SCHEMA)
-    return DatabaseUrl(text, join_query(plain, given), schema, password or None)
+    return DatabaseUrl(text, join_query(plain, {"connect_timeout": CONNECT_S, **given}), schema, password or None)
 
 
 def join_query(place: str, parameters: Mapping[str, str]) -> str:
@@ -78,7 +79,6 @@ def join_query(place: str, parameters: Mapping[str, str]) -> str:
 
 # Statements.
 
-CONNECT_S = 10
 TABLES_FORMAT = 15  # rises with INDEX_FORMAT, and when tables.sql or the rights change
 # The writer holds it: `index` for as long as it runs, workers for a transaction. It ends with its connection.
 LOCK = "pg_advisory{}_lock(CAST(CAST('documents' AS regclass) AS bigint))"
@@ -172,10 +172,8 @@ def connect(url: DatabaseUrl) -> "psycopg.Connection":
     except ModuleNotFoundError as error:
         hint = f"run: {name_installer('postgres')}"
         raise UsageError("an index in PostgreSQL needs the extra `postgres`", hint=hint) from error
-    options: dict[str, Any] = {"password": url.password} if url.password else {}
-    if "connect_timeout" not in url.dsn:
-        options["connect_timeout"] = CONNECT_S
-    return psycopg.connect(url.dsn, autocommit=True, application_name="hybrid_retrieve", **options)
+    # Without a password, libpq has PGPASSWORD, .pgpass, or a service file.
+    return psycopg.connect(url.dsn, password=url.password, autocommit=True, application_name="hybrid_retrieve")
 
 
 def connect_within(url: DatabaseUrl) -> "psycopg.Connection":

@@ -25,23 +25,20 @@ class TableVectors(VectorSearch):
     def search(self, query: FloatMatrix, limit: int) -> list[int]:
         """Do as `VectorSearch.search`."""
         wanted = str(query[0].tolist())
-        among, of_part = "EXISTS (SELECT FROM chunks WHERE chunks.text_hash = vectors.text_hash)", []
+        parameters: list[object] = [wanted]
+        among = "EXISTS (SELECT FROM chunks WHERE chunks.text_hash = vectors.text_hash)"
         if self.node_keys is not None:
             among = "text_hash IN (SELECT text_hash FROM chunks WHERE node_key = ANY(?))"
-            of_part = [self.node_keys.tolist()]
-        candidates = f"SELECT * FROM vectors WHERE fingerprint = ? AND {among}"
-        # All vectors, unless the graph is asked: an exact search, or one of a part, compares every one.
-        parameters = [wanted, self.fingerprint, *of_part]
-        if self.graph_length:
+            parameters.append(self.node_keys.tolist())
+        # The planner takes the graph of an encoder where it reads its name, not where that is a parameter.
+        name = self.fingerprint.replace("'", "''")
+        candidates = f"SELECT * FROM vectors WHERE fingerprint = '{name}' AND {among}"
+        if self.graph_length:  # else every one is compared
             self.connection.execute(f"SET LOCAL hnsw.ef_search = {EF_SEARCH}")
             self.connection.execute("SET LOCAL hnsw.iterative_scan = relaxed_order")
-            # The planner takes the graph of an encoder where it reads its name, not where that is a parameter.
-            name, kind = self.fingerprint.replace("'", "''"), f"halfvec({self.graph_length})"
-            candidates = (
-                f"SELECT * FROM vectors WHERE fingerprint = '{name}' AND {among}"
-                f" ORDER BY CAST(vector AS {kind}) <=> CAST(? AS {kind}) LIMIT ?"
-            )
-            parameters = [wanted, *of_part, wanted, CANDIDATES_FACTOR * limit]
+            kind = f"halfvec({self.graph_length})"
+            candidates += f" ORDER BY CAST(vector AS {kind}) <=> CAST(? AS {kind}) LIMIT ?"
+            parameters += [wanted, CANDIDATES_FACTOR * limit]
         nearest = (
             "SELECT min(chunk_key) FROM (SELECT text_hash, CAST(vector AS vector) <=> CAST(? AS vector) AS distance"
             f" FROM ({candidates}) AS candidates ORDER BY distance LIMIT ?) AS near"
