@@ -7,7 +7,6 @@ made, and every later question is compared with what they find. docs/internals/c
 
 import json
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from statistics import median
@@ -16,14 +15,12 @@ from typing import Any
 import numpy as np
 
 from retriever.embedding.encoder import unit_rows
-from retriever.errors import EncoderError
 from retriever.store import reading, text_vectors, writing
 from retriever.store.database import Connection
 from retriever.types import Encoder, FloatMatrix
 
 DRIFT = 1.25  # times more or fewer chunks: by then the best cosine has moved by about .005, and is measured anew
 EXACT_UP_TO = 20_000  # chunks of a folder: of fewer, it is measured with each change, in some 50 ms
-CHUNKS_AT_ONCE = 8192
 SHIFT = 0.5  # with 0 and 1 more near misses are answered, or fewer questions that the documents answer
 
 # Everyday topics, so that no folder of documents covers more than a few.
@@ -75,30 +72,26 @@ def renew_background(connection: Connection, encoder: Encoder | None) -> None:
     """Ask them again of folders where the scale may have moved; not while vectors are to come, which would move it."""
     if text_vectors.pending_count(connection):
         return
+    if encoder is None or encoder.fingerprint != reading.meta(connection, "fingerprint"):
+        connection.execute("DELETE FROM backgrounds")
+        return
+    questions, fingerprint = load_unrelated(connection, encoder), encoder.fingerprint
+    writing.set_meta(connection, "unrelated", json.dumps([fingerprint, questions.astype("<f4").tobytes().hex()]))
     rows = connection.execute("SELECT folder_key, content FROM backgrounds")
     known = {folder: Cosines(**json.loads(content)) for folder, content in rows}
-    chunks = reading.chunk_counts(connection) if encoder else {}
-    gone = [(folder,) for folder in known.keys() - chunks.keys()]
-    connection.executemany("DELETE FROM backgrounds WHERE folder_key = ?", gone)
-    for folder, count in chunks.items():
-        assert encoder is not None
-        old, fingerprint = known.get(folder), encoder.fingerprint
+    connection.execute("DELETE FROM backgrounds")
+    for folder, count in reading.chunk_counts(connection).items():
+        cosines = known.get(folder)
         # Scores are relative to it, and an index that grew has the scores of one that is made at once.
-        is_near = old is not None and count > EXACT_UP_TO and count / DRIFT <= old.chunks <= count * DRIFT
-        if old and old.fingerprint == fingerprint and is_near:
-            continue
-        questions = load_unrelated(connection, encoder)
-        writing.set_meta(connection, "unrelated", json.dumps([fingerprint, questions.astype("<f4").tobytes().hex()]))
-        vectors = text_vectors.vectors_of_folder(connection, fingerprint, folder)
-        cosines = measure_cosines(questions, vectors, fingerprint)
-        if shared := getattr(encoder, "shared", None):
-            abroad = measure_cosines(questions[:, :shared], vectors[:, :shared], fingerprint)
-            cosines = replace(cosines, abroad=asdict(abroad))
-        connection.execute(
-            "INSERT INTO backgrounds (folder_key, content) VALUES (?, ?)"
-            " ON CONFLICT (folder_key) DO UPDATE SET content = excluded.content",
-            (folder, json.dumps(asdict(cosines))),
-        )
+        is_near = cosines and count > EXACT_UP_TO and count / DRIFT <= cosines.chunks <= count * DRIFT
+        if cosines is None or cosines.fingerprint != fingerprint or not is_near:
+            vectors = text_vectors.vectors_of_folder(connection, fingerprint, folder)
+            cosines = measure_cosines(questions, vectors, fingerprint)
+            if shared := getattr(encoder, "shared", None):
+                abroad = measure_cosines(questions[:, :shared], vectors[:, :shared], fingerprint)
+                cosines = replace(cosines, abroad=asdict(abroad))
+        row = (folder, json.dumps(asdict(cosines)))
+        connection.execute("INSERT INTO backgrounds (folder_key, content) VALUES (?, ?)", row)
 
 
 def load_unrelated(connection: Connection, encoder: Encoder) -> FloatMatrix:
@@ -110,27 +103,23 @@ def load_unrelated(connection: Connection, encoder: Encoder) -> FloatMatrix:
         EncoderError: they cannot be made.
     """
     count = len(UNRELATED_QUESTIONS)
-    with suppress(TypeError, ValueError, EncoderError):  # there are none yet, or they are damaged
-        made_by, rows = json.loads(reading.meta(connection, "unrelated") or "[]")
-        if made_by == encoder.fingerprint:
-            return unit_rows(np.frombuffer(bytes.fromhex(rows), "<f4").reshape(count, -1), count, source="the index")
+    made_by, rows = json.loads(reading.meta(connection, "unrelated") or '["", ""]')
+    if made_by == encoder.fingerprint:
+        return np.frombuffer(bytes.fromhex(rows), "<f4").reshape(count, -1)
     return unit_rows(encoder.encode_queries(UNRELATED_QUESTIONS), count, encoder.dimension)
 
 
-def measure_cosines(questions: FloatMatrix, chunks: FloatMatrix, fingerprint: str) -> "Cosines":
+def measure_cosines(questions: FloatMatrix, chunks: FloatMatrix, fingerprint: str) -> Cosines:
     """Measure the cosines of the questions with (n, d) unit rows."""
     # Sums and maxima, not the median: those of several folders add up to those of all, without their vectors.
-    parts = (chunks[start : start + CHUNKS_AT_ONCE] for start in range(0, len(chunks), CHUNKS_AT_ONCE))
-    cosines = [(questions @ part.T).astype("float64") for part in parts]
-    best = [max(float(row) for row in rows) for rows in zip(*(block.max(axis=1) for block in cosines), strict=True)]
-    total, squares = (sum(float((block**power).sum()) for block in cosines) for power in (1, 2))
+    cosines = (questions @ chunks.T).astype("float64")
+    total, squares = float(cosines.sum()), float(np.vdot(cosines, cosines))
     sums = chunks.sum(axis=0, dtype="float64").round(6).tolist()
-    return Cosines(best, total, squares, fingerprint, len(chunks), sums)
+    return Cosines(cosines.max(axis=1).tolist(), total, squares, fingerprint, len(chunks), sums)
 
 
-def add_cosines(parts: "Sequence[Cosines]") -> Background | None:
-    """Return the background of all of these, which are of one encoder; None without chunks or deviation."""
-    parts = [part for part in parts if part.chunks]
+def add_cosines(parts: Sequence[Cosines]) -> Background | None:
+    """Return the background of all of these, which are of one encoder; None without any, or without deviation."""
     if not parts:
         return None
     chunks = sum(part.chunks for part in parts)
@@ -138,14 +127,8 @@ def add_cosines(parts: "Sequence[Cosines]") -> Background | None:
         sum(values) / (len(UNRELATED_QUESTIONS) * chunks)
         for values in ((part.total for part in parts), (part.squares for part in parts))
     )
-    deviation = max(0.0, square - mean**2) ** 0.5
-    best = median(max(rows) for rows in zip(*(part.best for part in parts), strict=True))
-    if not round(deviation, 6):
-        return None
     # Six digits: the same on machines that sum in another order.
-    return Background(
-        common=round(mean, 6),
-        best=round(best, 6),
-        deviation=round(deviation, 6),
-        centre=(np.sum([part.sums for part in parts], axis=0) / chunks).tolist(),
-    )
+    deviation = round(max(0.0, square - mean**2) ** 0.5, 6)
+    best = median(max(rows) for rows in zip(*(part.best for part in parts), strict=True))
+    centre = (np.sum([part.sums for part in parts], axis=0) / chunks).tolist()
+    return Background(round(mean, 6), round(best, 6), deviation, centre) if deviation else None
