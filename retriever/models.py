@@ -9,6 +9,7 @@ from retriever.errors import EncoderError
 from retriever.indexing.request import IndexRequest
 from retriever.places.view import View
 from retriever.settings import EncoderSettings
+from retriever.store import text_vectors
 from retriever.trace import Recorder
 from retriever.types import Encoder, StageName
 
@@ -26,7 +27,7 @@ class OpenModels:
         self._request = request
         self._profile = request.profile
         self._encoder: Encoder | None = None
-        self._dimension: int | None = None  # of the vectors for which it was opened
+        self._made_by = ""  # the encoder of the vectors for which it was opened
 
     def encoder_for(self, view: View, recorder: Recorder) -> Encoder | None:
         """Return the encoder that made the vectors in force; None, with a reason in the recorder, where there is none.
@@ -34,11 +35,11 @@ class OpenModels:
         Raises:
             EncoderError: the caller's own model does not exist.
         """
-        if self._encoder is None or view.dimension != self._dimension:
-            self._dimension = view.dimension
-            self._encoder = self._request.encoder or open_encoder(
-                self._profile.encoder, view.state.fingerprint, view.dimension
-            )
+        made_by = view.state.fingerprint
+        if self._encoder is None or made_by != self._made_by:
+            self._made_by = made_by
+            dimension = text_vectors.dimension(view.connection, made_by)
+            self._encoder = self._request.encoder or open_encoder(self._profile.encoder, made_by, dimension)
         if self._encoder is None:
             return None  # the caller wants words alone
         if not view.state.fingerprint:

@@ -9,6 +9,7 @@ The folders of an index are known from what this user named for it, and believed
 """
 
 import contextlib
+import json
 import logging
 import os
 import shlex
@@ -140,7 +141,7 @@ def index_request(
     if store.exists():
         try:
             with store.read() as connection:
-                remembered = dict(reading.index_settings(connection))
+                remembered = dict(json.loads(reading.meta(connection, "settings") or "{}"))
         except NoIndexError:  # another process has just begun to make it, and not said with which settings
             if not folders:
                 raise

@@ -104,7 +104,7 @@ def describe_state(store: Store, view: View, freshness: Freshness) -> IndexState
         chunks=counts.chunks,
         refreshed_files=freshness.refreshed,
         stale_files=freshness.stale,
-        skipped_files=view.state.skipped,
+        skipped_files=len(reading.skipped(view.connection)),
         unchecked_folders=max(freshness.unseen, sum(folder not in named for folder in folders)),
         embedded_share=view.state.embedded_share,
     )

@@ -251,7 +251,7 @@ class View:
     @cached_property
     def fields(self) -> Fields:
         """The front matter and tags of all documents."""
-        return reading.fields(self.connection)
+        return reading.fields(self.connection, (document.key for document in self.documents))
 
     def are_allowed(self, node_ids: Sequence[str]) -> list[bool]:
         """Return for each node whether it may be found."""
@@ -268,11 +268,6 @@ class View:
     def tree(self) -> StoredTree:
         """The documents that searches touch."""
         return self.whole.tree if self.whole is not None else StoredTree(self.connection)
-
-    @cached_property
-    def dimension(self) -> int | None:
-        """The length of the vectors; None where there is none."""
-        return text_vectors.dimension(self.connection, self.state.fingerprint)
 
     @cached_property
     def background(self) -> Background | None:

@@ -5,7 +5,6 @@ else is ever removed or overwritten. ChromaDB's folder is known by its name and 
 has another name, or holds something of another name stays where it is. Locks die with the process that held them.
 """
 
-import errno
 import os
 import shutil
 import stat
@@ -22,10 +21,6 @@ from platformdirs import user_cache_path
 from pageindex.corpus import open_regular
 from retriever.errors import IndexLockedError, StorageError, UsageError
 
-# numpy reports a short write as an OSError without a number: the disk took no more.
-_FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, None})
-_FORBIDDEN = frozenset({errno.EROFS, errno.EACCES, errno.EPERM})
-
 
 @contextmanager
 def writing_to(folder: Path) -> Iterator[None]:
@@ -33,13 +28,8 @@ def writing_to(folder: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        if error.errno in _FULL:
-            advice = "the disk is full; free some space, or keep the index on another disk (--index)"
-        else:
-            cure = "change its permissions" if error.errno in _FORBIDDEN else "check the disk"
-            reason = error.strerror or error
-            advice = f"cannot be written ({reason}); {cure}, or keep the index elsewhere (--index)"
-        raise StorageError(f"{folder}: {advice}") from error
+        hint = "free some space, change its permissions, or keep the index elsewhere (--index)"
+        raise StorageError(f"{folder}: cannot be written ({error.strerror or error})", hint=hint) from error
 
 
 def make_private_folder(folder: Path) -> None:

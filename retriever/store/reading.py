@@ -38,24 +38,22 @@ class StoredDocument(NamedTuple):  # as `SourceFile`, which it is compared with
 
 
 class StoredNode(NamedTuple):
+    node: Node
     key: int
     document_key: int
-    parent_id: str | None  # none for the file's own node
-    node: Node
-    holder_id: str | None = None  # of a node without text of its own: the one that is shown in its place
+    holder_id: str | None  # of a node without text of its own: the one that is shown in its place
 
 
 class OutlineNode(NamedTuple):
     """A node without its text: where it stands."""
 
-    key: int
-    document_key: int
-    parent_id: str | None
-    id: str
     kind: NodeKind
-    title: str
     span: Span | None
+    document_key: int
     holder_id: str | None
+    parent_id: str | None  # none for the file's own node
+    id: str
+    title: str
 
 
 @dataclass(frozen=True)
@@ -69,14 +67,8 @@ class Counts:
 GIVEN = "IN (SELECT value FROM json_each(?))"
 _DOCUMENTS = "SELECT document_key, path, size, mtime_ns, digest, ctime_ns, inode FROM documents"
 _NODES = (
-    "SELECT node_key, document_key, parent_id, node_id, kind, path, nodes.title, level, breadcrumb, first_line,"
-    " last_line, text, front_matter_lines, anchor, summary, units, holder_id FROM nodes"
-    " JOIN documents USING (document_key)"
-)
-_FIELDS = "SELECT document_key, key, value FROM fields WHERE %s ORDER BY document_key, position"
-_OUTLINES = (
-    "SELECT node_key, document_key, parent_id, node_id, kind, title, first_line, last_line, holder_id"
-    f" FROM nodes WHERE document_key {GIVEN} ORDER BY document_key, node_key"
+    "SELECT node_id, kind, path, nodes.title, level, breadcrumb, first_line, last_line, text, front_matter_lines,"
+    " anchor, summary, units, node_key, document_key, holder_id FROM nodes JOIN documents USING (document_key)"
 )
 _LINK_TARGETS = (
     "WITH wanted AS (SELECT node_id, node_key, position, target_id FROM nodes"
@@ -104,28 +96,21 @@ class StoredState:
     """The share of the texts of all chunks that have a vector, 0 to 1: below 1 while a first indexing goes on."""
     folders: tuple[str, ...]
     """The folders that may be seen, absolute, in the order in which they came."""
-    skipped: int
-    """How many documents could not be read."""
 
 
 def read_state(connection: Connection) -> StoredState:
-    """Read what is in force; for a whole index with one statement."""
-    rows = connection.execute(
-        "SELECT key, value, 0 AS place FROM meta"
-        " WHERE key IN ('snapshot', 'fingerprint', 'index_config')"
-        " UNION ALL SELECT 'pending', CAST(count(*) AS text), 0 FROM pending"
-        " UNION ALL SELECT 'skipped', CAST(count(*) AS text), 0 FROM skipped"
-        " UNION ALL SELECT 'folder', path, folder_key FROM folders ORDER BY place"
-    ).fetchall()
-    known = {name: value for name, value, _ in rows}
-    fingerprint, pending, share = known.get("fingerprint", ""), int(known["pending"]), 1.0
-    if fingerprint and "index_config" not in known:  # the words are in force, the chunks not yet
+    """Read what is in force."""
+    query = "SELECT key, value FROM meta WHERE key IN ('snapshot', 'fingerprint', 'index_config')"
+    named = dict(connection.execute(f"{query} UNION ALL SELECT 'pending', CAST(count(*) AS text) FROM pending"))
+    pending = int(named["pending"])
+    folders = connection.execute("SELECT path FROM folders ORDER BY folder_key")
+    fingerprint, share = named.get("fingerprint", ""), 1.0
+    if fingerprint and "index_config" not in named:  # the words are in force, the chunks not yet
         share = 0.0
     elif fingerprint and pending:
-        texts = int(connection.execute("SELECT count(DISTINCT text_hash) FROM chunks").fetchone()[0])
+        texts = connection.execute("SELECT count(DISTINCT text_hash) FROM chunks").fetchone()[0]
         share = max(0.0, 1 - pending / texts) if texts else 0.0
-    folders = tuple(path for name, path, _ in rows if name == "folder")
-    return StoredState(known.get("snapshot", ""), fingerprint, share, folders, int(known["skipped"]))
+    return StoredState(named.get("snapshot", ""), fingerprint, share, tuple(path for (path,) in folders))
 
 
 def meta(connection: Connection, key: str) -> str | None:
@@ -143,11 +128,6 @@ def sample_texts(connection: Connection) -> Iterator[str]:
 def snapshot(connection: Connection) -> str:
     """Return the name of the state in force; empty before the first."""
     return meta(connection, "snapshot") or ""
-
-
-def index_settings(connection: Connection) -> dict[str, object]:
-    content: dict[str, object] = json.loads(meta(connection, "settings") or "{}")
-    return content
 
 
 def folders(connection: Connection) -> tuple[StoredFolder, ...]:
@@ -210,7 +190,10 @@ def nodes_of_documents(connection: Connection, document_keys: Iterable[int]) -> 
 
 def outlines(connection: Connection, document_keys: Iterable[int]) -> Iterator[OutlineNode]:
     """Do as `nodes_of_documents`, without the texts: in a seventh of the time."""
-    return map(_read_outline, select(connection, _OUTLINES, document_keys))
+    query = "SELECT kind, first_line, last_line, document_key, holder_id, parent_id, node_id, title FROM nodes"
+    rows = select(connection, f"{query} WHERE document_key {GIVEN} ORDER BY document_key, node_key", document_keys)
+    for kind, first, last, *place in rows:
+        yield OutlineNode(NodeKind(kind), _read_span(first, last), *place)
 
 
 def nodes(connection: Connection, node_ids: Iterable[str]) -> Iterator[Node]:
@@ -278,28 +261,23 @@ def link_targets(connection: Connection, node_id: str) -> Iterable[tuple[str, in
 
 
 def _read_node(row: tuple[Any, ...]) -> StoredNode:
-    key, document_key, parent_id, node_id, kind, path, title, level, breadcrumb, first, last, *rest = row
-    *texts, packed, holder = rest
-    span = None if first is None else Span(first, last)
-    texts.append(unpack_units(packed))
-    node = Node(node_id, NodeKind(kind), path, title, level, read_titles(breadcrumb), span, *texts)
-    return StoredNode(key, document_key, parent_id, node, holder)
+    node_id, kind, path, title, level, breadcrumb, first, last, text, lines, anchor, summary, units, *keys = row
+    above, span = read_titles(breadcrumb), _read_span(first, last)
+    node = Node(
+        node_id, NodeKind(kind), path, title, level, above, span, text, lines, anchor, summary, unpack_units(units)
+    )
+    return StoredNode(node, *keys)
+
+
+def _read_span(first: int | None, last: int) -> Span | None:
+    return None if first is None else Span(first, last)
 
 
 @lru_cache(maxsize=64)  # the sections of one question, which two stages read
 def unpack_units(packed: bytes) -> tuple[Unit, ...]:
     """Return the units that `pack_units` has written."""
     rows = json.loads(zlib.decompress(packed))
-    return tuple(Unit(_UNIT_KINDS[kind], Span(first, last), *rest) for kind, first, last, *rest in rows)
-
-
-_UNIT_KINDS = {kind.value: kind for kind in UnitKind}  # a look at a dictionary takes a fifth of a call of the enum
-
-
-def _read_outline(row: tuple[Any, ...]) -> OutlineNode:
-    key, document_key, parent_id, node_id, kind, title, first, last, *rest = row
-    span = None if first is None else Span(first, last)
-    return OutlineNode(key, document_key, parent_id, node_id, NodeKind(kind), title, span, *rest)
+    return tuple(Unit(UnitKind(kind), Span(first, last), *rest) for kind, first, last, *rest in rows)
 
 
 @lru_cache(maxsize=1024)  # siblings have one breadcrumb, and to read it is a third of the work on a row
@@ -354,16 +332,10 @@ def broken_links(connection: Connection) -> tuple[tuple[str, int, str, str], ...
 # What documents say of themselves before a question is asked, by the nodes that a search found.
 
 
-def fields(connection: Connection, document_keys: Iterable[int] | None = None) -> dict[int, list[tuple[str, str]]]:
-    """Map document keys to (key, value) of front matter and tags, in their order; of all documents when None.
-
-    Documents without any are left out.
-    """
-    if document_keys is None:
-        rows = connection.execute(_FIELDS % "true")
-    else:
-        rows = select(connection, _FIELDS % f"document_key {GIVEN}", document_keys)
+def fields(connection: Connection, document_keys: Iterable[int]) -> dict[int, list[tuple[str, str]]]:
+    """Map document keys to (key, value) of front matter and tags, in their order; without those that have none."""
+    query = f"SELECT document_key, key, value FROM fields WHERE document_key {GIVEN} ORDER BY document_key, position"
     found: dict[int, list[tuple[str, str]]] = {}
-    for document_key, key, value in rows:
+    for document_key, key, value in select(connection, query, document_keys):
         found.setdefault(document_key, []).append((key, value))
     return found

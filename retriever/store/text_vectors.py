@@ -1,8 +1,8 @@
 """Rows by the text that the encoder read: vectors, and which chunks share a text."""
 
 import sqlite3
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +17,8 @@ from retriever.types import FloatMatrix, WholeMatrix
 LARGEST = 127
 LEAST = 1e-6  # that is left of the square of a length
 
+Owner = TypeVar("Owner")
+
 
 class PackedVector(bytes):
     """A vector as `pack_vectors` writes it."""
@@ -28,26 +30,28 @@ def pack_vectors(matrix: FloatMatrix) -> Iterator[PackedVector]:
     return (PackedVector(row.tobytes()) for row in whole)
 
 
-def join_vectors(packed: Iterable[bytes], length: int) -> WholeMatrix:
-    """Return packed vectors as (n, d) whole numbers.
+def join_vectors(rows: Iterable[tuple[Owner, bytes]]) -> tuple[list[Owner], WholeMatrix]:
+    """Return what packed vectors belong to, and the vectors as (n, d) whole numbers.
 
     Raises:
         sqlite3.DatabaseError: one of them has another length.
     """
-    numbers, count = bytearray(), 0
-    for vector in packed:  # one by one: a list would take twice the memory
-        if len(vector) != length:
-            raise sqlite3.DatabaseError("a vector is not as it was written")
+    owners, numbers, lengths = list[Owner](), bytearray(), set[int]()
+    for owner, vector in rows:  # one by one: a list would take twice the memory
+        owners.append(owner)
         numbers += vector
-        count += 1
-    return np.frombuffer(numbers, np.int8).reshape(count, length)
+        lengths.add(len(vector))
+    if len(lengths) > 1:
+        raise sqlite3.DatabaseError("a vector is not as it was written")
+    return owners, np.frombuffer(numbers, np.int8).reshape(len(owners), *lengths or {0})
 
 
-def unpack_vectors(packed: Sequence[bytes]) -> FloatMatrix:
-    """Return the vectors as (n, d) float32, unit rows; errors as `join_vectors`."""
-    matrix = join_vectors(packed, len(packed[0]) if packed else 0).astype(np.float32)
+def unpack_vectors(rows: Iterable[tuple[Owner, bytes]]) -> tuple[list[Owner], FloatMatrix]:
+    """Do as `join_vectors`; the vectors are float32, unit rows."""
+    owners, whole = join_vectors(rows)
+    matrix = whole.astype(np.float32)
     matrix /= np.sqrt(np.einsum("ij,ij->i", matrix, matrix))[:, np.newaxis]
-    return matrix
+    return owners, matrix
 
 
 class NearChunk(NamedTuple):
@@ -94,11 +98,13 @@ def near_chunks(rows: Iterable[tuple[Any, ...]], vector: FloatMatrix, common: fl
     rank some pairs otherwise than one made at once.
     """
     rows = list(rows)
-    packed = {text_key: stored for text_key, stored, *_ in rows if stored is not None}
+    texts, matrix = unpack_vectors((text_key, stored) for text_key, stored, *_ in rows if stored is not None)
+    if not texts:
+        return []
     # Summed row by row: a product of matrices may give equal rows results that differ in the last bit.
-    products = (unpack_vectors(list(packed.values())).astype("float64") * vector).sum(axis=1) if packed else np.empty(0)
+    products = (matrix.astype("float64") * vector).sum(axis=1)
     related = relate(products, float((vector.astype("float64") ** 2).sum()), 1.0, common)
-    cosines = dict(zip(packed, related.tolist(), strict=True))
+    cosines = dict(zip(texts, related.tolist(), strict=True))
     # Ties by name, so that one index gives one answer, however its rows came about.
     found = [
         NearChunk(cosines[text_key], node_id, key, node_key, shown_id, Span(first, last))
@@ -126,7 +132,7 @@ def dimension(connection: Connection, fingerprint: str) -> int | None:
 
 def vectors_of_chunks(connection: Connection, fingerprint: str, chunk_keys: Iterable[int]) -> FloatMatrix:
     """Return the unit vectors (n, d) of those chunks that have one, by their keys."""
-    return _as_matrix(select(connection, _VECTORS % f"chunk_key {GIVEN}", chunk_keys, fingerprint))[1]
+    return unpack_vectors(select(connection, _VECTORS % f"chunk_key {GIVEN}", chunk_keys, fingerprint))[1]
 
 
 def vectors_of_nodes(
@@ -134,13 +140,13 @@ def vectors_of_nodes(
 ) -> tuple[list[str], FloatMatrix]:
     """Do as `vectors_of_chunks` for the chunks of these nodes, with the node of each."""
     of_nodes = f"node_key IN (SELECT node_key FROM nodes WHERE node_id {GIVEN})"
-    return _as_matrix(select(connection, _VECTORS % of_nodes, node_ids, fingerprint))
+    return unpack_vectors(select(connection, _VECTORS % of_nodes, node_ids, fingerprint))
 
 
 def vectors_of_folder(connection: Connection, fingerprint: str, folder_key: int) -> FloatMatrix:
     """Do as `vectors_of_chunks` for all chunks of a folder."""
     query = "SELECT node_key FROM nodes JOIN documents USING (document_key) WHERE folder_key = ?"
-    return _as_matrix(connection.execute(_VECTORS % f"node_key IN ({query})", (fingerprint, folder_key)))[1]
+    return unpack_vectors(connection.execute(_VECTORS % f"node_key IN ({query})", (fingerprint, folder_key)))[1]
 
 
 def distinct_keys(connection: Connection, fingerprint: str) -> list[int]:
@@ -168,19 +174,12 @@ def distinct_vectors(
         sqlite3.DatabaseError: a vector is not as it was written.
     """
     if node_keys is None:
-        found: Iterable[tuple[int, bytes]] = connection.execute(_ALL_VECTORS, (fingerprint,))
+        rows = connection.execute(_ALL_VECTORS, (fingerprint,))
     else:
-        found = select(connection, _VECTORS_OF_PART, node_keys, fingerprint)
-    keys: list[int] = []
-
-    def read_rows() -> Iterator[bytes]:
-        for key, vector in found:
-            keys.append(key)
-            yield vector
-
-    matrix = join_vectors(read_rows(), dimension(connection, fingerprint) or 0)
+        rows = select(connection, _VECTORS_OF_PART, node_keys, fingerprint)
+    keys, matrix = join_vectors(rows)
     order = np.argsort(keys)
-    return np.array(keys, np.int64)[order].tolist(), matrix[order]
+    return [keys[row] for row in order], matrix[order]
 
 
 # All vectors in the order in which they lie in the file: half the time of a look-up for each text (+ and CROSS JOIN are
@@ -209,8 +208,3 @@ _VECTORS = (
     " CROSS JOIN vectors ON vectors.text_hash = chunks.text_hash AND fingerprint = ? WHERE %s)"
     " SELECT node_id, vector FROM wanted JOIN nodes USING (node_key) ORDER BY chunk_key"
 )
-
-
-def _as_matrix(found: Iterable[tuple[str, bytes]]) -> tuple[list[str], FloatMatrix]:
-    rows = list(found)
-    return [node_id for node_id, _ in rows], unpack_vectors([vector for _, vector in rows])

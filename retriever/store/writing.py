@@ -85,7 +85,10 @@ def put_document(
     node_keys = {placed.node.id: (document_key << NODE_BITS) + place for place, placed in enumerate(document.nodes)}
     nodes = [
         (
-            *(node_keys[placed.node.id], document_key, placed.parent_id, holders.get(placed.node.id)),
+            node_keys[placed.node.id],
+            document_key,
+            placed.parent_id,
+            holders.get(placed.node.id),
             *describe_node(placed.node),
         )
         for placed in document.nodes
