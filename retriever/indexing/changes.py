@@ -136,7 +136,7 @@ def detect_changes(folder: StoredFolder, known: Mapping[str, StoredDocument], li
     for path, file in present.items():
         old = known.get(path)
         # Every write sets the ctime, and nobody can set it back.
-        if old and old.ctime_ns != UNTRUSTED and (old.size, old.mtime_ns, old.ctime_ns, old.inode) == file[2:]:
+        if old and old.ctime_ns != UNTRUSTED and old[2:-1] == file[2:]:
             changes.unchanged += bool(old.key)
         elif old is None or not old.key:
             changes.differing.append(file)
@@ -162,7 +162,7 @@ def describe_file(key: int, file: SourceFile, digest: str) -> StoredDocument:
     """Return the file as the index keeps it."""
     is_young = file.ctime_ns > time.time_ns() - YOUNG_NS
     ctime_ns = UNTRUSTED if is_young else file.ctime_ns
-    return StoredDocument(key, file.path, file.size, file.mtime_ns, digest, ctime_ns, file.inode)
+    return StoredDocument(key, file.path, file.size, file.mtime_ns, ctime_ns, file.inode, digest)
 
 
 @contextmanager

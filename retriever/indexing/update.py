@@ -58,8 +58,6 @@ from retriever.types import Chunk, Encoder, Progress
 
 log = logging.getLogger(__name__)
 
-CHUNKS_AT_ONCE = 200  # are written together
-
 
 class ReadDocument(NamedTuple):
     """A document with all that its file gives."""
@@ -68,7 +66,7 @@ class ReadDocument(NamedTuple):
     stat: StoredDocument
     document: Document
     names: dict[str, set[str]]
-    chunks: list[Chunk]
+    chunks: Sequence[Sequence[Chunk]]  # of each section
 
 
 def update_index(
@@ -266,7 +264,7 @@ def read_documents(
         progress.finish("reading")
 
 
-def chunk_document(document: Document, encoder: Encoder | None, max_tokens: int) -> list[Chunk]:
+def chunk_document(document: Document, encoder: Encoder | None, max_tokens: int) -> Sequence[Sequence[Chunk]]:
     """Cut the sections of a document into chunks of the encoder's length.
 
     Without an encoder the bundled model's tokens are counted: a later one will find chunks of a good length.
@@ -279,29 +277,18 @@ def chunk_document(document: Document, encoder: Encoder | None, max_tokens: int)
     if len(nodes) > writing.MAX_NODES or max(map(len, chunks)) > writing.MAX_CHUNKS:
         limits = f"{writing.MAX_NODES:,} sections, or {writing.MAX_CHUNKS:,} chunks in one"
         raise UnreadableDocumentError(document.path, f"it has more than {limits}")
-    return list(chain.from_iterable(chunks))
+    return chunks
 
 
 def write_documents(connection: Connection, read: Iterable[ReadDocument], encoder: Encoder | None) -> list[int]:
     """Write the rows of documents and of their chunks; return the keys of the documents."""
-    new: list[int] = []
-    chunks: list[Chunk] = []
-    for change, stat, document, names, own in read:
-        new.append(writing.put_document(connection, change.folder.key, stat, document, names))
-        chunks += own
-        if len(chunks) >= CHUNKS_AT_ONCE:  # a few statements take less time than many
-            write_chunks(connection, chunks, encoder)
-            chunks = []
-    write_chunks(connection, chunks, encoder)
+    new = []
+    for change, stat, document, names, chunks in read:
+        new.append(writing.put_document(connection, change.folder.key, stat, document, names, chunks))
+        if encoder is not None:  # `remove_stale_pending` removes those that have a vector
+            texts = (chunk.embedded_text for chunk in chain.from_iterable(chunks))
+            writing.put_pending(connection, {text_hash(text): text for text in texts})
     return new
-
-
-def write_chunks(connection: Connection, chunks: Sequence[Chunk], encoder: Encoder | None) -> None:
-    """Write chunks, and note their texts as pending; `remove_stale_pending` removes those that have a vector."""
-    writing.put_chunks(connection, chunks)
-    if encoder is not None:
-        texts = {text_hash(chunk.embedded_text): chunk.embedded_text for chunk in chunks}
-        writing.put_pending(connection, texts)
 
 
 def note_folders(connection: Connection, changes: Sequence[FolderChanges]) -> None:

@@ -198,27 +198,24 @@ class FolderStore(Store):
         folder = locate_chroma(self.folder, state.snapshot)
         is_whole = state.fingerprint and state.embedded_share == 1  # else it would lack those to come
         if with_chroma and is_whole and not folder.exists():
-            self._write_chroma(folder, state, connection, progress)
+            from retriever.embedding.vectors import write_vectors  # likewise
+            from retriever.store import text_vectors, writing
+
+            keys, matrix = text_vectors.distinct_vectors(connection, state.fingerprint)
+            progress.start("indexing vectors", len(keys), "vectors")
+            # A name of its own: what ChromaDB could not open once it opens never again in this process.
+            draft = locate_chroma(self.folder, token_hex(8)).with_suffix(".draft")
+            try:
+                size = write_vectors(draft, state.fingerprint, keys, matrix)
+                with transaction(connection):
+                    writing.set_meta(connection, "chroma", json.dumps([state.snapshot, len(keys), size]))
+                draft.rename(folder)
+            finally:
+                shutil.rmtree(draft, ignore_errors=True)
+            progress.finish("indexing vectors")
         for older in list_chroma(self.folder):
             if older != folder:
                 shutil.rmtree(older, ignore_errors=True)
-
-    def _write_chroma(self, folder: Path, state: StoredState, connection: Connection, progress: "Progress") -> None:
-        from retriever.embedding.vectors import write_vectors  # likewise
-        from retriever.store import text_vectors, writing
-
-        keys, matrix = text_vectors.distinct_vectors(connection, state.fingerprint)
-        progress.start("ordering", len(keys), "vectors")
-        # A name of its own: what ChromaDB could not open once it opens never again in this process.
-        draft = locate_chroma(self.folder, token_hex(8)).with_suffix(".draft")
-        try:
-            size = write_vectors(draft, state.fingerprint, keys, matrix)
-            with transaction(connection):
-                writing.set_meta(connection, "chroma", json.dumps([state.snapshot, len(keys), size]))
-            draft.rename(folder)
-        finally:
-            shutil.rmtree(draft, ignore_errors=True)
-        progress.finish("ordering")
 
     def explain_errors(self) -> AbstractContextManager[None]:
         """Turn SQLite's errors into those of this program."""

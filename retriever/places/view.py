@@ -356,7 +356,12 @@ class OpenIndex:
             IndexDamagedError: the rows contradict one another.
             NoIndexError: the index was moved away.
         """
-        self._follow()
+        now = self.store.identify()
+        if now != self._identity:  # another index is in its place: one may be moved away and made again
+            self._close_view()
+            connection = self.store.open()
+            self._connection.close()
+            self._connection, self._identity = connection, now
         with self.store.explain_errors(), read_transaction(self._connection):
             # Read inside the transaction: what is in force may be another one by the next statement.
             state = reading.read_state(self._connection)
@@ -364,15 +369,6 @@ class OpenIndex:
                 self._close_view()
                 self._view = View(self._connection, state, self.store)
             yield self._view
-
-    def _follow(self) -> None:
-        """Open the database anew when another one is in its place: an index may be moved away and made again."""
-        now = self.store.identify()
-        if now != self._identity:
-            self._close_view()
-            connection = self.store.open()
-            self._connection.close()
-            self._connection, self._identity = connection, now
 
     def close(self) -> None:
         """Close the files."""

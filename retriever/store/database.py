@@ -74,7 +74,7 @@ class FileConnection(sqlite3.Connection):
 
     def pack_list(self, values: Sequence[int | str]) -> object:
         """Return the values as JSON: SQLite takes only 32,766 variables in a statement."""
-        return json.dumps(values)
+        return json.dumps(values, default=int)  # numpy's integers
 
     def find_damage(self) -> Iterator[str]:
         """Compare the schema, which SQLite trusts, with a new one; then check the pages, then the keys."""

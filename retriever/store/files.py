@@ -105,7 +105,6 @@ FILE_NAME = "index.sqlite"
 OWNER = 0x48524958  # SQLite's application_id of index.sqlite: others are not replaced
 LOCK_NAME = "writer.lock"
 LOGS = tuple(f"{FILE_NAME}{ending}" for ending in ("-wal", "-shm", "-journal"))
-INDEX_FILES = frozenset({FILE_NAME, *LOGS, LOCK_NAME})
 UUID_LENGTH = 36  # of the names that ChromaDB gives
 
 
@@ -136,7 +135,7 @@ def remove_files(index: Path) -> None:
     """Remove all that is ours from an index's folder, and the folder if nothing else is in it; for the one writer."""
     for folder in list_chroma(index):
         shutil.rmtree(folder, ignore_errors=True)
-    for name in INDEX_FILES:
+    for name in (FILE_NAME, *LOGS, LOCK_NAME):
         if (index / name).is_file() and not (index / name).is_symlink():
             (index / name).unlink()
     if not any(index.iterdir()):

@@ -5,7 +5,6 @@ import zlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import islice
 from typing import Any, NamedTuple
 
 from pageindex.node import Node, NodeKind, Span, Unit, UnitKind
@@ -32,9 +31,9 @@ class StoredDocument(NamedTuple):  # as `SourceFile`, which it is compared with
     path: str  # relative to its folder
     size: int  # bytes
     mtime_ns: int  # 0 when it could not be trusted
-    digest: str
-    ctime_ns: int = 0  # 0 when it could not be trusted: then only the content shows whether the file has changed
-    inode: int = 0
+    ctime_ns: int  # 0 when it could not be trusted: then only the content shows whether the file has changed
+    inode: int
+    digest: str = ""  # none of what could not be read
 
 
 class StoredNode(NamedTuple):
@@ -65,7 +64,6 @@ class Counts:
 
 # In a query of `select`: one of the values that it is given.
 GIVEN = "IN (SELECT value FROM json_each(?))"
-_DOCUMENTS = "SELECT document_key, path, size, mtime_ns, digest, ctime_ns, inode FROM documents"
 _NODES = (
     "SELECT node_id, kind, path, nodes.title, level, breadcrumb, first_line, last_line, text, front_matter_lines,"
     " anchor, summary, units, node_key, document_key, holder_id FROM nodes JOIN documents USING (document_key)"
@@ -80,8 +78,7 @@ _LINK_TARGETS = (
 
 def select(connection: Connection, query: str, values: Iterable[int | str], *before: object) -> Rows:
     """Return the rows of a query with GIVEN as its last parameter."""
-    listed = [value if isinstance(value, str) else int(value) for value in values]  # numpy's integers are no JSON
-    return connection.execute(query, (*before, connection.pack_list(listed)))
+    return connection.execute(query, (*before, connection.pack_list(list(values))))
 
 
 @dataclass(frozen=True)
@@ -119,10 +116,8 @@ def meta(connection: Connection, key: str) -> str | None:
 
 
 def sample_texts(connection: Connection) -> Iterator[str]:
-    """Yield the texts of some four hundred chunks, evenly from all of the index."""
-    step = max(1, counts(connection).chunks // 400)
-    rows = connection.execute("SELECT text FROM chunks ORDER BY chunk_key")
-    return (text for (text,) in islice(rows, None, None, step))
+    """Yield the texts of four hundred chunks from all of the index, by chance and the same each time."""
+    return (text for (text,) in connection.execute("SELECT text FROM chunks ORDER BY text_hash LIMIT 400"))
 
 
 def snapshot(connection: Connection) -> str:
@@ -144,14 +139,15 @@ def folders(connection: Connection) -> tuple[StoredFolder, ...]:
 
 def documents(connection: Connection, folder_key: int) -> dict[str, StoredDocument]:
     """Return the documents of a folder by path, in the order of the paths."""
-    rows = connection.execute(f"{_DOCUMENTS} WHERE folder_key = ? ORDER BY path", (folder_key,))
+    query = "SELECT document_key, path, size, mtime_ns, ctime_ns, inode, digest FROM documents"
+    rows = connection.execute(f"{query} WHERE folder_key = ? ORDER BY path", (folder_key,))
     return {row[1]: StoredDocument._make(row) for row in rows}
 
 
 def unreadable(connection: Connection, folder_key: int) -> dict[str, StoredDocument]:
     """Return the files of a folder that could not be read, by path, with what they looked like then."""
     rows = connection.execute(
-        "SELECT 0, path, size, mtime_ns, '', ctime_ns, inode FROM skipped"
+        "SELECT 0, path, size, mtime_ns, ctime_ns, inode, '' FROM skipped"
         " WHERE folder_key = ? AND size IS NOT NULL ORDER BY path",
         (folder_key,),
     )

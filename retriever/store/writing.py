@@ -3,7 +3,6 @@
 import json
 import os
 import zlib
-from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from pageindex.corpus import Skipped
 from retriever.store.database import Connection
-from retriever.store.reading import StoredDocument, StoredFolder, keys_of_nodes
+from retriever.store.reading import StoredDocument, StoredFolder
 from retriever.store.text_vectors import pack_vectors
 from retriever.types import Chunk, FloatMatrix
 
@@ -63,8 +62,9 @@ def put_document(
     stat: StoredDocument,
     document: "Document",
     names: Mapping[str, Iterable[str]],
+    chunks: Iterable[Sequence[Chunk]],
 ) -> int:
-    """Write a document with its nodes and its links, not yet resolved; return its key (`stat` has none yet)."""
+    """Write a document with its nodes, their names and chunks, and its links, not yet resolved; return its key."""
     from pageindex.document import find_holders
     from pageindex.summary import boilerplate
 
@@ -73,11 +73,11 @@ def put_document(
         json.dumps(names, ensure_ascii=False) for names in (document.front_matter.aliases, document.warnings)
     )
     columns = "folder_key, path, size, mtime_ns, ctime_ns, inode, digest, title, boilerplate, aliases, warnings, dated"
-    row = (folder_key, stat.path, stat.size, stat.mtime_ns, stat.ctime_ns, stat.inode, stat.digest, document.title)
+    _, *seen = stat
     document_key: int
     (document_key,) = connection.execute(
         f"INSERT INTO documents ({columns}) VALUES ({', '.join('?' * 12)}) RETURNING document_key",
-        (*row, share, aliases, warnings, document.front_matter.dated),
+        (folder_key, *seen, document.title, share, aliases, warnings, document.front_matter.dated),
     ).fetchone()
     fields = [(document_key, position, key, value) for position, (key, value) in enumerate(document.fields)]
     insert(connection, "fields", "document_key, position, key, value", fields)
@@ -96,6 +96,19 @@ def put_document(
     insert(connection, "nodes", f"node_key, document_key, parent_id, holder_id, {NODE_COLUMNS}", nodes)
     rows = [(name, node_keys[node_id]) for node_id, own in names.items() for name in own]
     insert(connection, "names", "name, node_key", rows)
+    pieces = [
+        (
+            (node_keys[chunk.node_id] << CHUNK_BITS) + place,
+            node_keys[chunk.node_id],
+            chunk.span.first,
+            chunk.span.last,
+            chunk.text,
+            text_hash(chunk.embedded_text),
+        )
+        for own in chunks
+        for place, chunk in enumerate(own)
+    ]
+    insert(connection, "chunks", "chunk_key, node_key, first_line, last_line, text, text_hash", pieces)
     links = [
         (node_keys[node_id], position, link.line, link.kind, link.target_path, link.anchor)
         for position, (node_id, link) in enumerate(document.links)
@@ -124,19 +137,6 @@ def pack_units(units: "Sequence[Unit]") -> bytes:
     """Return units as bytes: a third of their texts, which are in `text` as well."""
     rows = [(kind.value, span.first, span.last, *rest) for kind, span, *rest in units]
     return zlib.compress(json.dumps(rows, ensure_ascii=False, separators=(",", ":")).encode())
-
-
-def put_chunks(connection: Connection, chunks: Sequence[Chunk]) -> None:
-    """Write the chunks of some nodes, which must be all chunks of each."""
-    node_keys = keys_of_nodes(connection, {chunk.node_id for chunk in chunks})
-    places, rows = Counter[int](), []
-    for chunk in chunks:
-        node = node_keys[chunk.node_id]
-        key = (node << CHUNK_BITS) + places[node]
-        places[node] += 1
-        span, hashed = chunk.span, text_hash(chunk.embedded_text)
-        rows.append((key, node, span.first, span.last, chunk.text, hashed))
-    insert(connection, "chunks", "chunk_key, node_key, first_line, last_line, text, text_hash", rows)
 
 
 def remove_documents(connection: Connection, document_keys: Sequence[int]) -> None:
@@ -170,19 +170,19 @@ def set_skipped(
     same: Collection[str],
 ) -> None:
     """Replace the notes on what of a folder could not be read, but keep those of the paths in `same`."""
-    rows: dict[str, tuple[object, ...]] = {
-        item.path: (folder_key, item.path, item.size, item.mtime_ns, item.ctime_ns, item.inode, reason)
-        for item, reason in unreadable
-    }
-    rows |= {item.path: (folder_key, item.path, None, None, None, None, item.reason) for item in skipped}
-    query = "SELECT folder_key, path, size, mtime_ns, ctime_ns, inode, reason FROM skipped WHERE folder_key = ?"
-    noted = connection.execute(query, (folder_key,)).fetchall()
+    columns = "folder_key, path, size, mtime_ns, ctime_ns, inode, reason"
+    rows: dict[str, tuple[object, ...]] = {}
+    for (_, path, *seen, _), reason in unreadable:
+        rows[path] = (folder_key, path, *seen, reason)
+    for item in skipped:
+        rows[item.path] = (folder_key, item.path, None, None, None, None, item.reason)
+    noted = connection.execute(f"SELECT {columns} FROM skipped WHERE folder_key = ?", (folder_key,)).fetchall()
     rows |= {row[1]: row for row in noted if row[1] in same}
     # `index` runs on timers and in hooks: where nothing is new, the file must not change either.
     if set(noted) == set(rows.values()):
         return
     connection.execute("DELETE FROM skipped WHERE folder_key = ?", (folder_key,))
-    insert(connection, "skipped", "folder_key, path, size, mtime_ns, ctime_ns, inode, reason", rows.values())
+    insert(connection, "skipped", columns, rows.values())
 
 
 def set_link_targets(connection: Connection, folder: StoredFolder) -> None:
