@@ -42,7 +42,6 @@ REPEATED = 0.7  # of the terms of the shorter one of two sentences
 _SIGNS = "_./\\:@#="  # inside of a name
 # A word, or where a link leads to.
 _WORD = re.compile(r"\]\([^()\s]*(?:\s+\"[^\"\n]*\")?\)|\]\[[^\[\]\n]*\]|([^\W_]+)")
-_ASIDE = re.compile(r"\([^()]*\)")
 # Of a block, as models cite one; numbers from 100 on are values.
 _MARKER = re.compile(r"\s*\[\d{1,2}(?:\s*,\s*\d{1,2})*\]")
 
@@ -119,18 +118,17 @@ def read_sentence(text: str) -> str:
 def find_quote(quote: str, text: str) -> tuple[int, int] | None:
     """Return where a text has the words of a quote one after another, as (start, end), whatever is between them.
 
-    Parentheses of the text may be left out. None where they do not stand there, or are too few to say anything.
+    None where they do not stand there, or are too few to say anything.
     """
     sought = [word for word, _, _ in _list_words(quote)]
     if len(sought) < LEAST_QUOTED and sum(map(is_unspaced, "".join(sought))) < LEAST_QUOTED:
         return None
-    for shown in (text, _ASIDE.sub(lambda aside: " " * len(aside[0]), text)):
-        words = list(_list_words(shown))
-        folded = [word for word, _, _ in words]
-        for first in range(len(words)):
-            last = first + len(sought)
-            if folded[first:last] == sought:
-                return words[first][1], words[last - 1][2]
+    words = list(_list_words(text))
+    folded = [word for word, _, _ in words]
+    for first in range(len(words)):
+        last = first + len(sought)
+        if folded[first:last] == sought:
+            return words[first][1], words[last - 1][2]
     return None
 
 

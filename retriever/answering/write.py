@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from retriever.answering.context import Piece
     from retriever.served.generator import Generator
 
-# (sentences, bytes of blocks that must be readable beside writing them), from the most that is worth asking for on
-PLANS = ((4, 4_000), (3, 3_000), (2, 1_800), (1, 1_200))
+MOST_SENTENCES = 4
+LEAST_BYTES = 1_000  # of blocks, that must be readable for each sentence beside writing it
 SENTENCE_TOKENS = 60  # of one with its quote, as JSON
 
 _INSTRUCTIONS = """\
@@ -54,7 +54,7 @@ class WrittenSentence(BaseModel):
 class WrittenAnswer(BaseModel):
     """All that it writes."""
 
-    sentences: list[WrittenSentence] = Field(json_schema_extra={"maxItems": PLANS[0][0]})
+    sentences: list[WrittenSentence] = Field(json_schema_extra={"maxItems": MOST_SENTENCES})
 
 
 @dataclass(frozen=True)
@@ -68,14 +68,14 @@ class AnswerPlan:
 def plan_answer(question: str, generator: "Generator", seconds: float) -> AnswerPlan:
     """Plan as many sentences as the model can write in the time beside reading enough; LanguageModelError."""
     speed, room = generator.speed or USUAL, 0
-    for count, least in PLANS:
+    for count in range(MOST_SENTENCES, 0, -1):
         instructions = _INSTRUCTIONS.format(count=count, nonce=new_nonce())
         asked = size(fence_lines([json_line({"question": question})], new_nonce()))
         room = generator.room(instructions, max_tokens(count)) - asked
         readable = min(room, speed.bytes_in(seconds, max_tokens(count)) - size(instructions) - asked)
-        if readable >= least:
+        if readable >= LEAST_BYTES * count:
             return AnswerPlan(count, readable)
-    raise generator.explain_slow(seconds) if room >= least else generator.explain_narrow()
+    raise generator.explain_slow(seconds) if room >= LEAST_BYTES else generator.explain_narrow()
 
 
 def max_tokens(sentences: int) -> int:

@@ -172,10 +172,8 @@ def open_reply(
         sock: socket = connection.sock
         with _translate_errors(end):
             sock.settimeout(seconds_until(end))
-            if body is None:
-                connection.request("GET", parts.path, headers=headers)
-            else:
-                connection.request("POST", parts.path, json.dumps(body).encode(), headers)
+            content = None if body is None else json.dumps(body).encode()
+            connection.request("POST" if content else "GET", parts.path, content, headers)
             response = connection.getresponse()
         with response:
             yield response.status, _read_parts(response, sock, end)

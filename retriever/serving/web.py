@@ -25,7 +25,6 @@ from starlette.staticfiles import StaticFiles
 from pageindex.dialects import COMMONMARK, get_dialect
 from pageindex.front_matter import read_front_matter
 from pageindex.node import Node, NodeKind, Span, folder_id
-from pageindex.text import sanitize_line
 from retriever import display
 from retriever.display import add_version, dump, dump_answer, dump_short_answer, open_templates
 from retriever.errors import (
@@ -77,7 +76,7 @@ MAX_SHOWN_BYTES = 60_000  # of a document in one page; a link leads to the rest
 MAX_RELATED = 10  # of each kind
 MAX_LISTED = 1_000  # files of a folder, on the first page
 MAX_EXCERPT_LINES = 24  # of a passage below its hit
-FIRST_LINES = 6  # of a section, where no passage of it stands out
+FIRST_LINES = 6  # of a section whose heading was found
 PICTURE_HEADERS = {
     "Cache-Control": "private, max-age=60",  # a document and its pictures are edited together
     "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; sandbox",
@@ -114,7 +113,6 @@ class Pages:
         # The outline of the state of the index that was read last, replaced as a whole: threads share it.
         self._outline: tuple[StoredState, Outline] | None = None
         self._templates = open_templates(Path(__file__).parent / "templates")
-        self._templates.filters["line"] = sanitize_line
         self._templates.globals.update(
             display=display,
             pluralize=display.pluralize,
@@ -314,9 +312,7 @@ def _render_excerpt(
         return highlight(hit.sentence, options.words)
     body, above = node.body.split("\n"), node.body_span.first
     first = max(0, lines.first - hit.span.first)
-    # Of a long section in which no lines stand out, the beginning.
-    count = FIRST_LINES if lines == hit.span and len(lines) > MAX_EXCERPT_LINES else MAX_EXCERPT_LINES
-    end = first + min(len(lines), count)
+    end = first + min(len(lines), MAX_EXCERPT_LINES)
     if not first and body[0].startswith("#"):  # the heading is shown above: what follows it
         end = max(end, FIRST_LINES)
     span = widen(Span(above + first, above + end - 1), node.units)
@@ -364,10 +360,7 @@ def make_web_app(library: ServedIndex) -> Starlette:
     """Return the application of one index: its pages, its JSON API, and the pictures of its documents."""
     pages = Pages(library)
 
-    def answer_call(request: Request) -> Response:
-        call = API.get(request.path_params["name"])
-        if call is None:
-            raise HTTPException(404)
+    def answer_call(call: type[Any], request: Request) -> Response:
         return JSONResponse(add_version(read_query(request, call).answer(library)))
 
     routes = [
@@ -376,7 +369,7 @@ def make_web_app(library: ServedIndex) -> Starlette:
         Route("/answer", partial(pages.ask, quoted=False)),
         Route("/read", pages.read),
         Route("/picture", pages.picture),
-        Route("/api/{name}", answer_call),
+        *(Route(f"/api/{name}", partial(answer_call, call)) for name, call in API.items()),
         Mount("/static", StaticFiles(directory=Path(__file__).parent / "static")),
     ]
     return Starlette(

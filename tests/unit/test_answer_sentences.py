@@ -75,8 +75,7 @@ The dough is proofed for **ninety minutes** (in winter two hours) at 26 degrees.
 """
 
 
-def test_a_quote_may_leave_out_emphasis_and_a_parenthesis() -> None:
-    assert find_quote("proofed for ninety minutes at 26 degrees", DOUGH) == (13, 79)
+def test_a_quote_may_leave_out_emphasis() -> None:
     assert find_quote("minutes in winter two hours", DOUGH)
 
 
