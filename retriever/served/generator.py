@@ -22,6 +22,7 @@ from retriever.served.task import (
     ABILITIES,
     PROBE_VERSION,
     SPEEDS,
+    TYPICAL_BYTES,
     USUAL,
     Abilities,
     Measured,
@@ -204,7 +205,7 @@ class Generator:
             reply.cut = self.server.explain(error)
         took = time.monotonic() - started
         if reply.measured is None and self._loaded_until:  # else the model may have been loaded first
-            read = reply.prompt_tokens or estimate_tokens(task.instructions + task.material)
+            read = reply.prompt_tokens or round(size(task.instructions + task.material) / TYPICAL_BYTES)
             # What has not begun reads slower than that, and half of it is nearer.
             reply.measured = Measured(read, first, count, took - first) if first else Measured(read // 2, took, 0, 0.0)
         reply.cut = reply.cut or self._explain_end(reply)

@@ -21,7 +21,6 @@ from pydantic_core import from_json
 
 from retriever.errors import WrongAnswerError
 from retriever.store.files import find_cache_file, make_private_folder, write_file
-from retriever.text import BYTES_PER_TOKEN
 
 Written = TypeVar("Written", bound=BaseModel)
 Record = TypeVar("Record")
@@ -117,6 +116,7 @@ def find_object(text: str) -> str | None:
 
 log = logging.getLogger(__name__)
 
+TYPICAL_BYTES = 3.6  # of a token, in prose and some code; what must fit is estimated with fewer
 FRESH_S = 3600  # that a measured speed leaves out what takes too long by it
 LEAST_READ, LEAST_WRITTEN = 100, 8  # tokens that say something about a speed
 
@@ -144,11 +144,11 @@ class Speed:
 
     def seconds(self, read: int, written: int) -> float:
         """Return about how long a task of this many bytes takes, with an answer of this many tokens."""
-        return read / BYTES_PER_TOKEN / self.reads + written / self.writes
+        return read / TYPICAL_BYTES / self.reads + written / self.writes
 
     def bytes_in(self, seconds: float, written: int) -> int:
         """Return how many bytes can be read in the seconds beside writing this many tokens; at least 0."""
-        return max(0, int((seconds - written / self.writes) * self.reads * BYTES_PER_TOKEN))
+        return max(0, int((seconds - written / self.writes) * self.reads * TYPICAL_BYTES))
 
     def __str__(self) -> str:
         """Return `150 tokens a second read, 20 written`."""
