@@ -399,12 +399,12 @@ def cite_nodes(view: View, node_ids: Iterable[str], access: FolderAccess) -> dic
 # The sections that are nearest in meaning: no question, and no model but that of the index. What a section says is the
 # mean of its chunks' vectors; how similar two are, the cosine of their means, as `relate` gives it. Candidates are the
 # sections of the nearest chunks: a section whose mean is near has a chunk that is about as near. What is no nearer than
-# unrelated sections of this index are to one another is not similar, and neither is a template that most files have.
+# unrelated sections of this index are to one another is not similar, and neither is a text that many files have.
 
 MOST_RELATED = 5  # similar sections among the neighbours
 FIRST_CHUNKS = 200  # of other sections, that are looked at
 COMPARED = 500  # texts, each with each
-FEWEST_FILES = 10  # with a title, for a template
+MOST_COPIES = 10  # files with one text: what more have is a template, or navigation
 
 
 def find_similar(
@@ -438,7 +438,7 @@ def score_similar(view: View, node_id: str, count: int, *, unlinked: bool = Fals
     if not fingerprint:
         raise UsageError("the index has no vectors, by which to say what is similar", hint=suggest("index FOLDER"))
     tree.load_nodes([node_id])
-    of_file = {node.id: node.title for node in reading.outlines(connection, [tree.document_key(node_id)])}
+    of_file = {node.id for node in reading.outlines(connection, [tree.document_key(node_id)])}
     owners, matrix = vectors_of_nodes(connection, fingerprint, of_file)
     keep_shared(view, matrix)
     own = [(part, row) for part, row in zip(owners, matrix, strict=True) if is_within(part, node_id)]
@@ -446,19 +446,19 @@ def score_similar(view: View, node_id: str, count: int, *, unlinked: bool = Fals
         yet = " yet; ask again when more is" if view.state.embedded_share < 1 else ""
         raise UsageError(f"{node_id!r} has no text that was embedded{yet}")
     floor, templates = measure_unrelated(view)
-    telling = [row for part, row in own if of_file[part] not in templates]
+    telling = [row for part, row in own if part not in templates]
     if not telling:
         return {}
     mean = np.mean(telling, axis=0, keepdims=True)
     # The nearest chunks may be those of the file itself, but these are not more than it has.
     nearest = view.find_nearest(mean, max(FIRST_CHUNKS, 3 * count) + len(owners), "exact")
-    candidates = {chunk.node_id for chunk in nearest} - of_file.keys()
+    candidates = {chunk.node_id for chunk in nearest} - of_file
     tree.load_nodes(candidates)
     linked = {node.document_key for part in of_file if unlinked for node in (*tree.links(part), *tree.backlinks(part))}
     shown = [
         node.id
         for node in tree.read(candidates).values()
-        if node.has_text and node.title not in templates and tree.document_key(node.id) not in linked
+        if node.has_text and node.id not in templates and tree.document_key(node.id) not in linked
     ]
     owners, matrix = vectors_of_nodes(connection, fingerprint, shown)
     common = keep_shared(view, matrix)
@@ -480,28 +480,18 @@ def keep_shared(view: View, rows: "FloatMatrix | npt.NDArray[np.float64]") -> fl
 
 
 def measure_unrelated(view: View) -> tuple[float, set[str]]:
-    """Return how near unrelated sections are to one another, as `relate` gives it, and the titles of templates."""
+    """Return how near unrelated sections are to one another, as `relate` gives it, and the sections of templates."""
     connection, fingerprint = view.connection, view.state.fingerprint
-
-    def compare(keys: Sequence[int]) -> npt.NDArray[np.float64]:
-        rows = vectors_of_chunks(connection, fingerprint, keys).astype(np.float64)
-        common = keep_shared(view, rows)
-        squares, pairs = (rows**2).sum(axis=1), np.triu_indices(len(rows), 1)
-        return relate((rows @ rows.T)[pairs], squares[pairs[0]], squares[pairs[1]], common)
-
     keys = np.random.default_rng(0).permutation(distinct_keys(connection, fingerprint))  # the same ones each time
-    pairs = compare(keys[:COMPARED].tolist())
+    rows = vectors_of_chunks(connection, fingerprint, keys[:COMPARED].tolist()).astype(np.float64)
+    common = keep_shared(view, rows)
+    squares, compared = (rows**2).sum(axis=1), np.triu_indices(len(rows), 1)
+    pairs = relate((rows @ rows.T)[compared], squares[compared[0]], squares[compared[1]], common)
     # Most pairs are unrelated: those below the median are so, and unrelated ones above it lie as far from it.
     low, middle = np.quantile(pairs, [0.05, 0.5]).tolist() if len(pairs) else (0.0, 0.0)
-    floor = middle + 2 * (middle - low)
-    most = max(FEWEST_FILES, reading.counts(connection).documents // 2)
-    titles = connection.execute(
-        "SELECT title FROM nodes GROUP BY title HAVING count(DISTINCT document_key) > ?", (most,)
+    templates = connection.execute(
+        "SELECT node_id FROM nodes WHERE body_hash IN"
+        " (SELECT body_hash FROM nodes GROUP BY body_hash HAVING count(DISTINCT document_key) > ?)",
+        (MOST_COPIES,),
     )
-    of_title = "SELECT chunk_key FROM chunks JOIN nodes USING (node_key) WHERE title = ? ORDER BY chunk_key LIMIT ?"
-    templates = set()
-    for (title,) in titles.fetchall():
-        same = compare([key for (key,) in connection.execute(of_title, (title, COMPARED))])
-        if len(same) and np.median(same) > floor:  # a log of each day has one title, and says something else
-            templates.add(title)
-    return floor, templates
+    return middle + 2 * (middle - low), {node_id for (node_id,) in templates}

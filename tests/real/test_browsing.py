@@ -181,13 +181,14 @@ def test_a_section_about_something_else_is_not_similar(tomatoes: Retriever) -> N
     assert [item.citation for item in beside["similar"][1]] == ["garden.md:1-4"]
 
 
-def test_a_template_of_most_notes_is_not_similar(tmp_path: Path) -> None:
-    end = "\n## Related\n\n- Back to the garden gate\n- Planted in spring\n"
+def test_templates_and_navigation_are_not_similar(tmp_path: Path) -> None:
+    top, end = "Home, tomatoes, soup\n\n", "\n## Related\n\n- Back to the garden gate\n- Planted in spring\n"
     notes = {
-        f"{number}.md": f"# Note {number}\n\nword{number} other{number} third{number}\n{end}" for number in range(20)
+        f"{number}.md": f"{top}# Note {number}\n\nword{number} other{number} third{number}\n{end}"
+        for number in range(20)
     }
-    notes["a.md"] = f"# Tomato\n\nTomatoes want patience.\n{end}"
-    notes["b.md"] = f"# Soup\n\nA soup of tomatoes wants patience.\n{end}"
+    notes["a.md"] = f"{top}# Tomato\n\nTomatoes want patience.\n{end}"
+    notes["b.md"] = f"{top}# Soup\n\nA soup of tomatoes wants patience.\n{end}"
     with opened(tmp_path, notes) as retriever:
         assert [item.node_id for item in retriever.similar("a.md").sections] == ["b.md#soup"]
         assert not retriever.similar("a.md#tomato/related").sections
