@@ -181,19 +181,22 @@ class Retriever(Closing):
         with self.view() as view:
             return read_excerpt(view.connection, reference, self.access)
 
-    def similar(self, reference: str, count: int = 10, *, unlinked: bool = False) -> SimilarSections:
+    def similar(
+        self, reference: str, count: int = 10, *, unlinked: bool = False, elsewhere: bool = False
+    ) -> SimilarSections:
         """Find the sections that are nearest in meaning to a section, with all below it, or to a file.
 
         Args:
             reference: a node id or a path.
             count: how many at most.
             unlinked: whether files that it links to, or that link to it, are left out.
+            elsewhere: whether files of its own folder are left out.
 
         Raises:
             UsageError: there is no such section or file, it has no text, or the index has no vectors.
         """
         with self.view() as view:
-            return find_similar(view, reference, self.access, count, unlinked=unlinked)
+            return find_similar(view, reference, self.access, count, unlinked=unlinked, elsewhere=elsewhere)
 
     def status(self) -> Status:
         """Return what is indexed, which files changed since, and what is not as it should be."""

@@ -70,6 +70,7 @@ def tree(console: Console, opening: Opening, output: Output, reference: str, dep
     help="Show the N sections that are nearest in meaning, in place of the text.",
 )
 @click.option("--unlinked", is_flag=True, help="With --similar, leave out files that are already linked with it.")
+@click.option("--elsewhere", is_flag=True, help="With --similar, leave out files of the same folder.")
 @options.docs
 @options.index
 @options.output
@@ -81,19 +82,20 @@ def read(
     similar: int | None,
     *,
     unlinked: bool,
+    elsewhere: bool,
 ) -> None:
     """Print the text of a section (its node id), of a file (its path), or of lines of a file.
 
     The text goes to standard output, its citation to standard error. With --similar, each section comes with the
     cosine of its mean vector and that of the text, at most 1.
     """
-    if unlinked and not similar:
-        raise click.UsageError("--unlinked goes with --similar")
+    if (unlinked or elsewhere) and not similar:
+        raise click.UsageError("--unlinked and --elsewhere go with --similar")
     with open_at(reference, opening, console) as (retriever, reference):
         if similar:
             from retriever.command_line.render import show_similar  # rich
 
-            found = retriever.similar(reference, similar, unlinked=unlinked)
+            found = retriever.similar(reference, similar, unlinked=unlinked, elsewhere=elsewhere)
             if output.is_for_people and not found.sections:
                 console.note("no other file is similar")
             output.draw(found, lambda page: show_similar(page, found))

@@ -414,6 +414,7 @@ def find_similar(
     count: int,
     *,
     unlinked: bool = False,
+    elsewhere: bool = False,
 ) -> SimilarSections:
     """Find the sections nearest in meaning, as `Retriever.similar`; `access` is of its profile.
 
@@ -422,7 +423,7 @@ def find_similar(
         SnapshotError: the vectors are not those of the index.
     """
     node_id = find_section(view.connection, reference)
-    scores = score_similar(view, node_id, count, unlinked=unlinked)
+    scores = score_similar(view, node_id, count, unlinked=unlinked, elsewhere=elsewhere)
     cited = cite_nodes(view, [node_id, *scores], access)
     sections = [
         replace(cited[near], rank=rank, similarity=similarity)
@@ -432,7 +433,9 @@ def find_similar(
     return SimilarSections(node_id=node_id, file=asked.file, title=asked.title, sections=tuple(sections))
 
 
-def score_similar(view: View, node_id: str, count: int, *, unlinked: bool = False) -> dict[str, float]:
+def score_similar(
+    view: View, node_id: str, count: int, *, unlinked: bool = False, elsewhere: bool = False
+) -> dict[str, float]:
     """Return the sections of other files nearest to a section or file, and how near each is, the nearest first."""
     connection, fingerprint, tree = view.connection, view.state.fingerprint, view.tree
     if not fingerprint:
@@ -452,13 +455,15 @@ def score_similar(view: View, node_id: str, count: int, *, unlinked: bool = Fals
     mean = np.mean(telling, axis=0, keepdims=True)
     # The nearest chunks may be those of the file itself, but these are not more than it has.
     nearest = view.find_nearest(mean, max(FIRST_CHUNKS, 3 * count) + len(owners), "exact")
-    candidates = {chunk.node_id for chunk in nearest} - of_file
+    candidates = {chunk.node_id for chunk in nearest} - of_file - templates
     tree.load_nodes(candidates)
     linked = {node.document_key for part in of_file if unlinked for node in (*tree.links(part), *tree.backlinks(part))}
     shown = [
         node.id
         for node in tree.read(candidates).values()
-        if node.has_text and node.id not in templates and tree.document_key(node.id) not in linked
+        if node.has_text
+        and tree.document_key(node.id) not in linked
+        and not (elsewhere and name_folder(node.id) == name_folder(node_id))
     ]
     owners, matrix = vectors_of_nodes(connection, fingerprint, shown)
     common = keep_shared(view, matrix)
@@ -468,6 +473,11 @@ def score_similar(view: View, node_id: str, count: int, *, unlinked: bool = Fals
     scores = dict(zip(near, np.minimum(cosines, 1.0).round(6).tolist(), strict=True))
     best = sorted(near, key=scores.__getitem__, reverse=True)
     return {name: scores[name] for name in best[:count] if scores[name] > floor}
+
+
+def name_folder(node_id: str) -> str:
+    """Return the path of the folder that holds a section's file."""
+    return node_id.partition("#")[0].rpartition("/")[0]
 
 
 def keep_shared(view: View, rows: "FloatMatrix | npt.NDArray[np.float64]") -> float:

@@ -194,8 +194,9 @@ def test_templates_and_navigation_are_not_similar(tmp_path: Path) -> None:
         assert not retriever.similar("a.md#tomato/related").sections
 
 
-def test_what_is_linked_can_be_left_out_of_what_is_similar(tmp_path: Path) -> None:
-    pages = TWO_PAGES_ON_TOMATOES | {"list.md": "# List\n\nTomatoes want patience: see [the garden](garden.md).\n"}
+def test_what_is_linked_or_beside_it_can_be_left_out_of_what_is_similar(tmp_path: Path) -> None:
+    pages = TWO_PAGES_ON_TOMATOES | {"b/list.md": "# List\n\nTomatoes want patience: see [the garden](../garden.md).\n"}
     with opened(tmp_path, pages) as retriever:
-        assert {item.file for item in retriever.similar("garden.md#garden").sections} == {"list.md", "soup.md"}
+        assert {item.file for item in retriever.similar("garden.md#garden").sections} == {"b/list.md", "soup.md"}
         assert {item.file for item in retriever.similar("garden.md#garden", unlinked=True).sections} == {"soup.md"}
+        assert {item.file for item in retriever.similar("garden.md#garden", elsewhere=True).sections} == {"b/list.md"}
