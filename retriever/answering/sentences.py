@@ -196,13 +196,13 @@ def choose_sentences(hits: Sequence[Hit], question: str = "") -> tuple[CitedSent
 
     From each hit what its passage shows; not its title.
     The likeliest is that of the section whose lines read best; without a reading, the best hit's. Of a difference,
-    a section that has a word of the question which those above lack has the other side.
+    what has a word of the question which the sentences above lack is the other side.
     """
     is_difference, held = read_kind(question) is QuestionKind.DIFFERENCE, set[str]()
     chosen: list[CitedSentence] = []
     best = max(hits, key=lambda hit: -inf if hit.reading_score is None else hit.reading_score, default=None)
     for hit in sorted(hits, key=lambda hit: hit is not best):
-        words = {*" ".join(hit.words).split()}
+        words = set(tokenize(f"{hit.title} {hit.sentence}")).intersection(tokenize(question))
         has_side = is_difference and not held.issuperset(words)
         is_near = not chosen or hit is best or has_side or hit.score >= LEAST_SCORE * hits[0].score
         text = hit.sentence

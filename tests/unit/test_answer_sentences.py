@@ -122,8 +122,9 @@ def test_which_hits_give_a_sentence(other: Hit, texts: list[str]) -> None:
 
 
 def test_of_a_difference_both_sides_are_quoted() -> None:
-    far = hit(sentence="Kimchi is red.", words=("kimchi",), score=0.01)
-    near = hit(sentence="Sauerkraut is white.", words=("sauerkraut",), file="b.md")
+    both = ("sauerkraut", "kimchi")  # a title above has them
+    far = hit(sentence="Kimchi is red.", words=both, score=0.01)
+    near = hit(sentence="Sauerkraut is white.", words=both, file="b.md")
     for question, count in (("sauerkraut vs kimchi", 2), ("sauerkraut with kimchi", 1)):
         assert len(choose_sentences([near, far], question)) == count
 
