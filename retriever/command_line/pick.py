@@ -36,7 +36,8 @@ DEFAULTS = {"top_k": 20, "final_text_chars": 20_000}  # nearly every section is 
 KEYS = "arrows: choose  Enter: open  Ctrl-Y: copy  Esc: end"
 START = """Type a question, or words of it.
 
-in:FOLDER  tag:TAG  since:7d  where:KEY=VALUE
+in:FOLDER  tag:TAG  since:7d
+where:KEY=VALUE
 \"these words\"  -\"not these\"
 """
 STYLE = Style.from_dict({"cited": "bold ansicyan", "matched": "bold ansiyellow", "quiet": "ansibrightblack"})
@@ -124,12 +125,12 @@ class Picker:
             mark = "reverse" if hit is self.hit else ""
             if mark:
                 drawn.append(("[SetCursorPosition]", ""))
-            cited = sanitize_line(shorten_citation(hit))
-            if len(cited) > self._width:  # its end has the lines
-                cited = f"\u2026{cited[1 - self._width :]}"
-            drawn.append((f"class:cited {mark}", f"{cited}\n"))
             titles = " > ".join((*hit.breadcrumb, hit.title))
-            drawn.append((mark, f"  {sanitize_line(titles)}\n"))
+            for style, text in (("class:cited", shorten_citation(hit)), ("", f"  {titles}")):
+                line = sanitize_line(text)
+                if len(line) > self._width:  # its end has the lines, and the section's own title
+                    line = f"\u2026{line[1 - self._width :]}"
+                drawn.append((f"{style} {mark}", f"{line}\n"))
         return drawn
 
     def _draw_preview(self) -> StyleAndTextTuples:

@@ -67,15 +67,15 @@ def test_a_question_of_the_command_line_is_searched_at_once_and_an_editor_that_i
     assert b"\x1b[?1049l" in output, "the terminal is as it was"
 
 
-def test_a_narrow_terminal_keeps_words_and_cited_lines_whole(notes: Path, cli: Cli) -> None:
+def test_a_narrow_terminal_keeps_words_cited_lines_and_titles_whole(notes: Path, cli: Cli) -> None:
     long = "years/" * 8
-    write_pages(
-        notes / "notes", {f"{long}log.md": f"# Log\n\nIntroduction.\n\n{'cellar ' * 5}refrigerators thermometer.\n"}
-    )
+    log = f"# The {'long ' * 20}log\n\n## Cold\n\nIntroduction.\n\n{'cellar ' * 5}refrigerators thermometer.\n"
+    write_pages(notes / "notes", {f"{long}log.md": log})
     cli("index", notes / "notes", "--index", notes / "index", "--encoder-kind", "none")
     code, output = pick(notes, (b"tag:TAG", b"thermometer"), (b"1/1", CTRL_C))
     assert code == 0
-    assert b"years/log.md:5" in output
+    assert b"years/log.md:7" in output
+    assert b"long log > Cold" in output, "the section's own title is not cut off"
     assert b"refrigerators" in output
     assert b"Introduction" not in output, "the preview begins at the cited line"
 
