@@ -173,7 +173,7 @@ def list_remarks(answer: Answer, refresh: str = "index again to search them") ->
         remarks.append(f"{pluralize(state.stale_files, 'file')} changed, not in this answer; {refresh}")
     # The sections of such a file cannot be found, and only this says so.
     if state.skipped_files:
-        remarks.append(f"{pluralize(state.skipped_files, 'file')} could not be read; `status` names them")
+        remarks.append(f"{pluralize(state.skipped_files, 'file')} could not be read in full; see `status`")
     # Where the filters left nothing, a note has named the filter.
     if not answer.hits and (answer.scope is None or answer.scope.sections):
         remarks.append("nothing found: try other words, or the profile recall")

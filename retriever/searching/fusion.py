@@ -142,7 +142,7 @@ def rank_copy(item: Candidate) -> tuple[float, list[int], int, str]:
 
 
 def name_copies(node_id: str, copies: Iterable[str]) -> str:
-    """Return `the same in old/page.md, page 2.md and 3 others`; empty without copies in other files."""
+    """Return `the same in old/page.md, page 2.md and 3 more`; empty without copies in other files."""
     files = list(dict.fromkeys(item.partition("#")[0] for item in (node_id, *copies)))[1:]
-    more = f" and {len(files) - COPIES_SHOWN} others" if len(files) > COPIES_SHOWN else ""
+    more = f" and {len(files) - COPIES_SHOWN} more" if len(files) > COPIES_SHOWN else ""
     return f"the same in {', '.join(files[:COPIES_SHOWN])}{more}" if files else ""
