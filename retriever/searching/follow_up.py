@@ -8,9 +8,11 @@ from itertools import dropwhile
 from retriever.errors import QuestionError
 from retriever.lexical.bm25 import QuestionTerm
 from retriever.lexical.languages import STEMMED
+from retriever.lexical.sections import spell_name
 from retriever.lexical.tokens import count_words, is_unspaced, tokenize
 from retriever.places.view import View
 from retriever.query import FollowUp
+from retriever.searching.known_items import find_called
 from retriever.searching.queries import ExpandedQuery, split_filters
 from retriever.searching.question_words import OPENING_WORDS, PHRASES, cut_words, split_bare
 from retriever.trace import Recorder
@@ -73,8 +75,15 @@ def follow(asked: ExpandedQuery, conversation: Sequence[str], view: View, record
     earlier = read_conversation(conversation, asked.question)
     if not earlier or not is_follow_up(asked.question):
         return asked
+    # What `and the hummus?` names takes the place of what stands nowhere beside it, of the lentil soup before.
+    is_named = _REFERRING.match(asked.question) and find_called(view, asked.question, spell_name)
+    own = tokenize(asked.question) if is_named else []
+
+    def describe(terms: Sequence[str]) -> Mapping[str, QuestionTerm]:
+        return view.lexical.describe([term for term in terms if view.lexical.find_holding([*own, term]).size])
+
     with recorder.stage(StageName.FOLLOW_UP) as note:
-        before, words = carry_words(asked.question, earlier, view.lexical.describe)
+        before, words = carry_words(asked.question, earlier, describe)
         if not words:
             return asked
         question = " ".join((asked.question, *words))
@@ -105,7 +114,7 @@ def carry_words(
     Args:
         question: the follow-up, whose own words are left out.
         earlier: the questions before, oldest first.
-        describe: says of terms how rare they are in this index; terms that no section holds are left out.
+        describe: says of terms how rare they are in this index, without those that may not join.
     """
     known = set(tokenize(question))
     spelled: dict[str, str] = {}
@@ -118,7 +127,7 @@ def carry_words(
                     spelled.setdefault(term, word.strip("."))
         if not is_follow_up(asked):
             break
-    rare = {term: found.rarity for term, found in describe(list(spelled)).items() if found.documents}
+    rare = {term: found.rarity for term, found in describe(list(spelled)).items()}
     least = LEAST_RARITY * max(rare.values(), default=0.0)
     best = sorted((term for term in rare if rare[term] >= least), key=lambda term: -rare[term])[:MAX_CARRIED]
     return asked, tuple(dict.fromkeys(spelled[term] for term in spelled if term in best))
