@@ -318,7 +318,8 @@ def _fill(block: Block, token: Token, dialect: Dialect, inline: "InlineParser") 
 
 def _read_html(block: Block) -> None:
     """Make HTML that shows nothing hidden, and a table one like any other."""
-    if not _shows_anything(block.content):
+    is_code = block.content.lstrip().lower().startswith(("<script", "<style", "<?"))
+    if is_code or not drop_comments(block.content).strip():
         block.kind = BlockKind.HIDDEN
     elif "<td" in block.content.lower():
         _read_rows(block)
@@ -567,7 +568,3 @@ def drop_comments(written: str) -> str:
         kept += [written[done:begin], "\n" * written.count("\n", begin, end)]
         done = end + 3
     return "".join([*kept, written[done:]])
-
-
-def _shows_anything(written: str) -> bool:
-    return bool(drop_comments(written).strip()) and not written.lstrip().lower().startswith(("<script", "<style", "<?"))

@@ -90,7 +90,9 @@ def build_answer_task(
     nonce = new_nonce()
     lines, left = [json_line({"question": question})], plan.readable
     for number, piece in enumerate(pieces, start=1):
-        text = drop_heading(piece.text)
+        # Without its heading: the titles stand after it, and small models copy what comes first.
+        first, _, rest = piece.text.partition("\n")
+        text = rest.lstrip("\n") if first.startswith("#") else piece.text
         line = json_line({"block": number, "text": text, "titles": " > ".join(piece.titles)})
         left -= size(line) + 1
         if left < 0:
@@ -105,12 +107,6 @@ def build_answer_task(
         example=_EXAMPLE,
     )
     return task, pieces[: len(lines) - 1]
-
-
-def drop_heading(text: str) -> str:
-    """Return a section without its heading: the titles stand after it, and small models copy what comes first."""
-    first, _, rest = text.partition("\n")
-    return rest.lstrip("\n") if first.startswith("#") else text
 
 
 def join_sentences(quoted: Sequence[CitedSentence], written: Sequence[CitedSentence]) -> tuple[CitedSentence, ...]:

@@ -261,14 +261,9 @@ def measure_together(words: Sequence[Word], sections: Iterable[Node], languages:
         titles = "\n".join((*section.breadcrumb, section.title))
         texts = (unit.in_full for unit in section.units if unit.kind is not UnitKind.LIST)
         for passage in islice(chain([titles], texts), MOST_READ):
-            apart -= _find_together(apart, tokenize_unit(passage, languages))
+            successive = {*pairwise(tokenize_unit(passage, languages))}  # a term of one word, and one of the next
+            apart -= {pair for pair in apart if not successive.isdisjoint(product(*pair))}
     return sum(pair not in apart for pair in pairs) / len(pairs)
-
-
-def _find_together(pairs: Collection[tuple[Word, Word]], terms: Sequence[str]) -> set[tuple[Word, Word]]:
-    """Return the pairs of which some term of the second word follows one of the first."""
-    successive = {*pairwise(terms)}
-    return {pair for pair in pairs if not successive.isdisjoint(product(*pair))}
 
 
 def _count_letters(term: str) -> int:

@@ -71,7 +71,8 @@ def read_answer(text: str, kind: type[Written], *, is_cut: bool = False) -> Writ
         WrongAnswerError: says what is wrong.
     """
     # Models think aloud, put code fences around an object, and talk before and after it.
-    said = drop_thoughts(text)
+    # Some templates leave out the tag that opens the thinking, some never close it.
+    said = re.sub(r".*</think(?:ing)?>|<think(?:ing)?>.*", "", text, flags=re.DOTALL | re.IGNORECASE)
     if is_cut and (whole := read_whole_parts(said, kind)):
         return whole
     found = find_object(said)
@@ -95,11 +96,6 @@ def read_whole_parts(text: str, kind: type[Written]) -> Written | None:
                 return kind.model_validate_json(json.dumps(content))
             [*content.values()][-1].pop()  # it has begun alone
     return None
-
-
-def drop_thoughts(text: str) -> str:
-    """Return the text behind the thinking; some templates leave out the tag that opens it, some never close it."""
-    return re.sub(r".*</think(?:ing)?>|<think(?:ing)?>.*", "", text, flags=re.DOTALL | re.IGNORECASE)
 
 
 def find_object(text: str) -> str | None:
