@@ -228,7 +228,7 @@ def ask_all(
     questions: Sequence[Question],
     docs: Sequence[str] = (),
     index: str | None = None,
-    expansions: Mapping[str, Expansion] | None = None,
+    expansions: Mapping[str, Expansion] = {},
     progress: Progress = NO_PROGRESS,
 ) -> "SystemSummary":
     """Ask one system all questions, and measure its answers.
@@ -245,7 +245,6 @@ def ask_all(
     Raises:
         RetrieverError: as `Retriever.search`; UsageError where a question is not of these documents.
     """
-    expansions = expansions or {}
     settings = merge(system.settings, {"top_k": DEPTH})
     with open_retriever(docs, index, system.profile, settings, progress) as retriever:
         sections = list_sections(retriever.nodes())

@@ -263,15 +263,13 @@ DEFAULT_PROFILE = "balanced"
 KEYS = {section: f"{ENVIRONMENT_PREFIX}{section.upper()}_API_KEY" for section in ("encoder", "llm", "rerank")}
 MAX_PROFILE_BYTES = 64 * 1024
 
-# A place to name in messages, and nested settings.
-Layer = tuple[str, Mapping[str, Any]]
-
 
 @dataclass(frozen=True)
 class GivenSettings:
     """The layers of settings, before they are checked."""
 
-    layers: tuple[Layer, ...]  # the lowest first
+    # A place to name in messages, and nested settings, each; the lowest first.
+    layers: tuple[tuple[str, Mapping[str, Any]], ...]
 
     @cached_property
     def merged(self) -> dict[str, Any]:
@@ -293,23 +291,23 @@ class GivenSettings:
         return {key: value for key, value in self.merged.items() if key in INDEX_SECTIONS}
 
 
-def collect_settings(
-    name: str, flags: Mapping[str, Any] | None, index_settings: Mapping[str, Any] | None = None
-) -> GivenSettings:
-    """Collect the layers of a profile, by its name in configs/ or its file; ProfileError if one cannot be read."""
-    return GivenSettings((("index", index_settings or {}), profile_layer(name), ("settings", flags or {})))
-
-
 def load_profile(name: str = DEFAULT_PROFILE, flags: Mapping[str, Any] | None = None) -> Profile:
     """Load the profile of a name or file, with the given settings over it; ProfileError."""
     return collect_settings(name, flags).profile
 
 
-def profile_layer(name: str) -> Layer:
-    """Read the settings of a profile file. Raises ProfileError when no such profile, or not YAML, or not a mapping."""
-    path = Path(name)
+def collect_settings(
+    name: str, flags: Mapping[str, Any] | None, index_settings: Mapping[str, Any] | None = None
+) -> GivenSettings:
+    """Collect the layers of a profile, by its name in configs/ or its file.
+
+    Raises:
+        ProfileError: there is no such profile, or it is no YAML, or no mapping.
+    """
+    path, place = Path(name), name
     if name in profile_names():
-        path = profile_folder() / f"{name}.yaml"
+        place = f"{name}.yaml"
+        path = profile_folder() / place
     elif path.suffix not in {".yaml", ".yml"} and path.parent == Path():
         known = ", ".join(profile_names())
         raise ProfileError(f"profile {name!r}: there is none of this name; there are {known}")
@@ -326,7 +324,7 @@ def profile_layer(name: str) -> Layer:
         raise ProfileError(f"{path}: not YAML: {error}") from error
     if not isinstance(content, dict):
         raise ProfileError(f"{path}: must be a mapping of settings, such as `top_k: 5`")
-    return path.name if path.parent == profile_folder() else str(path), content
+    return GivenSettings((("index", index_settings or {}), (place, content), ("settings", flags or {})))
 
 
 def profile_names() -> tuple[str, ...]:

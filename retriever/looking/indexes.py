@@ -13,7 +13,6 @@ import json
 import logging
 import os
 import shlex
-import sqlite3
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
@@ -296,7 +295,7 @@ def list_indexes() -> tuple[ListedIndex, ...]:
             with store.read() as connection:
                 folders = tuple(folder.path for folder in reading.folders(connection))
                 found.append(ListedIndex(name, str(store), folders, reading.counts(connection).documents))
-        except (RetrieverError, sqlite3.Error) as error:
+        except RetrieverError as error:
             found.append(ListedIndex(name, str(store), named.get(store, ()), trouble=str(error)))
     return tuple(sorted(found, key=lambda index: (index.folders, index.name)))
 
