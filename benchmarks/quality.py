@@ -106,13 +106,13 @@ def main(arguments: Sequence[str]) -> None:
     benchmarks = [Benchmark.named(argument) for argument in arguments]
     if not benchmarks:
         raise SystemExit(__doc__)
-    page = Page.on(sys.stdout)
+    page = Page(sys.stdout)
     summaries = []
     for benchmark in benchmarks:
         with TemporaryDirectory() as index:
             summaries.append(measured(benchmark, index))
         show_summary(page, summaries[-1])
-        page.blank()
+        page.line()
     print("mean of the sets, with 95 % intervals")
     print("\n".join(mean_rows(summaries)))
 

@@ -4,9 +4,8 @@ import os
 import re
 import shlex
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import fields, is_dataclass
-from enum import Enum
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
@@ -100,11 +99,6 @@ def format_status(place: CitedSentence, hits: Sequence[Hit]) -> str:
     return "".join(f"  {key}: {value}" for key, value in fields if is_status(key, value))
 
 
-def format_section(hit: Hit) -> str:
-    """Format `  in section 741-937`, two blanks before it; nothing where the passage is all of its section."""
-    return "" if hit.passage == hit.span else f"  in section {hit.span}"
-
-
 def pluralize(number: int, noun: str) -> str:
     """Return `1 file` or `1,203 files`."""
     return f"{number:,} {noun}{'s' * (number != 1)}"
@@ -187,15 +181,12 @@ def find_highlights(text: str, stems: frozenset[str], languages: tuple[str, ...]
         found = [term for term in tokenize_unit(word[0], languages) if term in stems]
         # In a script without spaces a "word" is a whole clause: only the characters that matched are marked.
         literal = [
-            (word.start() + match.start(), word.start() + match.end())
+            match.span()
             for term in found
             if any(map(is_unspaced, word[0]))
-            for match in re.finditer(re.escape(term), word[0], re.IGNORECASE)
+            for match in re.compile(re.escape(term), re.IGNORECASE).finditer(text, *word.span())
         ]
-        if literal:
-            places.extend(sorted(literal))
-        elif found:
-            places.append(word.span())
+        places += sorted(literal) or ([word.span()] if found else [])
     return places
 
 
@@ -322,30 +313,27 @@ def dump(value: Any, *left_out: str) -> Any:  # noqa: ANN401 - JSON
         return {"start_line": value.first, "end_line": value.last}
     if isinstance(value, Degradation):
         return str(value)
-    if isinstance(value, Enum):
-        return value.value
     if isinstance(value, Mapping):
         return {key: dump(part) for key, part in value.items()}
     if is_dataclass(value) or hasattr(value, "_fields"):
-        return dict(_list_items(value, left_out))
+        return _dump_fields(value, left_out)
     return [dump(part) for part in value] if isinstance(value, list | tuple) else value
 
 
-def _list_items(value: Any, left_out: tuple[str, ...]) -> Iterator[tuple[str, Any]]:  # noqa: ANN401 - a dataclass
+def _dump_fields(value: Any, left_out: tuple[str, ...]) -> dict[str, Any]:  # noqa: ANN401 - a dataclass
     names = getattr(value, "_fields", None) or [field.name for field in fields(value)]
+    found: dict[str, Any] = {}
     for key in (*names, *(name for name in ADDED if hasattr(value, name))):
+        part = getattr(value, key)
         if key in left_out:
             continue
-        part = getattr(value, key)
-        if key == "span":  # of the object itself; that of a passage has a key of its own
-            yield "start_line", part and part.first
-            yield "end_line", part and part.last
-        elif isinstance(part, Scope):
-            yield from _list_items(part, ())
+        if key == "span" or isinstance(part, Scope):  # their keys are of the object itself
+            found |= dump(part)
         elif key in ROWS and isinstance(part, tuple):
-            yield key, [dict(zip(ROWS[key], row, strict=True)) for row in part]
+            found[key] = [dict(zip(ROWS[key], row, strict=True)) for row in part]
         else:
-            yield key, round(part, 3) if key in TIMES and part is not None else dump(part)
+            found[key] = round(part, 3) if key in TIMES else dump(part)
+    return found
 
 
 def add_version(content: Mapping[str, Any]) -> dict[str, Any]:
@@ -353,8 +341,13 @@ def add_version(content: Mapping[str, Any]) -> dict[str, Any]:
     return {"schema_version": SCHEMA_VERSION, **content}
 
 
-def dump_answer(answer: Answer, spent: Spent, *, full: bool = False, explain: bool = False) -> dict[str, Any]:
-    """Return an answer as JSON; if `full`, with the hits' texts; if `explain`, with trace and made-up passages."""
+def dump_answer(
+    answer: Answer, spent: Spent, short: ShortAnswer | None = None, *, full: bool = False, explain: bool = False
+) -> dict[str, Any]:
+    """Return an answer as JSON, with its sentences if it has a `short` one.
+
+    If `full`, with the hits' texts; if `explain`, with trace and made-up passages.
+    """
     content: dict[str, Any] = dump(answer, *(() if explain else ("trace",)))
     content["hits"] = [dump(hit, *(() if full else ("text", "text_cut"))) for hit in answer.hits]
     if answer.expansion is not None and not explain:  # so that nothing quotes what no document says
@@ -365,19 +358,17 @@ def dump_answer(answer: Answer, spent: Spent, *, full: bool = False, explain: bo
     for stage in answer.trace.stages:
         times[stage.name] += stage.milliseconds
     times["total"] = spent.total
-    return content | {"timings_ms": {name: round(value, 3) for name, value in times.items()}}
-
-
-def dump_short_answer(short: ShortAnswer, spent: Spent) -> dict[str, Any]:
-    """Return the answer as `dump_answer` has it, and its sentences."""
-    return dump_answer(short.answer, spent) | {"answer": dump(short, "answer")}
+    content["timings_ms"] = {name: round(value, 3) for name, value in times.items()}
+    if short is not None:
+        content["answer"] = dump(short, "answer")
+    return content
 
 
 def dump_node(node: Node) -> dict[str, Any]:
     """Return a node of the outline."""
     return {
         "node_id": node.id,
-        "kind": dump(node.kind),
+        "kind": node.kind,
         "file": node.path,
         "title": node.title,
         "level": node.level,

@@ -7,12 +7,12 @@ import shlex
 import sqlite3
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from retriever.display import pluralize
 from retriever.embedding.encoder import BUNDLED_MODELS
@@ -44,7 +44,7 @@ from retriever.places.words import build_words, examine_words
 from retriever.rerank import LlmReranker, RerankInput
 from retriever.served.generator import Generator
 from retriever.served.task import Abilities
-from retriever.settings import DEFAULT_PROFILE, Profile, load_profile, read_profile
+from retriever.settings import DEFAULT_PROFILE, Profile, read_profile
 from retriever.store import reading, text_vectors
 from retriever.store.database import (
     INDEX_FORMAT,
@@ -84,9 +84,7 @@ def check_up(
     index: str | Path | None = None,
     *,
     repair: bool = False,
-    llm: bool = False,
-    profile: str = DEFAULT_PROFILE,
-    settings: Mapping[str, Any] | None = None,
+    llm: Profile | None = None,
     progress: Progress = NO_PROGRESS,
     encoder: Encoder | None = None,
 ) -> CheckUp:
@@ -95,9 +93,7 @@ def check_up(
     Args:
         index: the index's folder, found as in `open_retriever`.
         repair: make broken parts anew first, and save what a damaged database holds.
-        llm: try what the language model can do as well.
-        profile: for `llm`, a name in configs/ or the path of a YAML file.
-        settings: for `llm`, settings over those of the profile, nested as in a profile file.
+        llm: try what the language model of this profile can do as well.
         progress: told how far a repair has come, where documents are indexed again.
         encoder: the caller's own embedding model, for such a repair.
 
@@ -113,7 +109,7 @@ def check_up(
     except NoIndexError as error:
         found.append(Finding("index", "note", error.message, error.hint))
     if llm:
-        found += examine_language_model(load_profile(profile, settings))
+        found += examine_language_model(llm)
     return CheckUp(tuple(found), repairs)
 
 
@@ -329,7 +325,7 @@ PASSAGES = (
     "A library card costs four euros a year.",
     "On Saturdays farmers sell fruit and cheese in front of the town hall.",
 )
-ORDERS = ((1, 2, 4, 3, 0), (0, 3, 1, 2, 4), (4, 1, 3, 0, 2))
+STARTS = (1, 0, 2)  # of the passages in each list, so that the right one is the last, the first and the fourth
 # Whether each asks for a single fact.
 REWORDED = {
     "why does `cron.daily` skip my backup after a restart?": False,
@@ -356,14 +352,14 @@ def probe(generator: Generator) -> Abilities:
     def left() -> float:
         return max(0.1, end - time.monotonic())
 
-    def finds_first(order: tuple[int, ...]) -> bool:
-        shown = [RerankInput("", PASSAGES[place]) for place in order]
-        scores = reranker.order(LISTED, shown, left()).scores
-        return order[scores.index(max(scores))] == 0
+    def finds_first(start: int) -> bool:
+        shown = PASSAGES[start:] + PASSAGES[:start]
+        scores = reranker.order(LISTED, [RerankInput("", passage) for passage in shown], left()).scores
+        return shown[scores.index(max(scores))] == PASSAGES[0]
 
     lists = False
     with suppress(WrongAnswerError, LanguageModelTimeoutError):  # else nothing can be said of the model
-        lists = all(finds_first(order) for order in ORDERS)
+        lists = all(map(finds_first, STARTS))
     reworded = stated = understood = 0
     for question, is_fact in REWORDED.items():
         task = replace(build_expansion_task(question, TextPlan(1, 1, 160)), max_tokens=200, seconds=left())

@@ -16,7 +16,7 @@ from pathlib import Path
 import click
 
 from retriever.command_line import COMMANDS, GROUPS
-from retriever.command_line.options import SettingOption, WithHelp
+from retriever.command_line.options import WithHelp
 from retriever.command_line.program import command_line, load_command
 from retriever.command_line.show import format_yaml
 from retriever.settings import list_settings
@@ -72,7 +72,7 @@ def list_common_options() -> list[str]:
 def option_rows(name: str) -> Iterator[str]:
     """Yield a row for each of a command's own options, without the settings and --help."""
     for option in load_command(name).params:
-        if isinstance(option, click.Option) and not isinstance(option, SettingOption):
+        if isinstance(option, click.Option) and not str(option.name).startswith("setting_"):
             names = ", ".join(f"`{name}`" for name in option.opts)
             metavar = "" if option.is_flag or not option.metavar else f" `{cell(option.metavar)}`"
             yield f"| {names}{metavar} | {cell(option.help or '')} |"

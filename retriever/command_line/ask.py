@@ -180,7 +180,7 @@ def answer(
     """
     from retriever.command_line.render import Page, show_dropped, show_sentences  # rich
 
-    page = Page.on(sys.stdout)
+    page = Page(sys.stdout)
     printer = Printer(console, output, opening.index)
     request = AskRequest(options.join_question(words, 'answer "how do I ...?"'), conversation, scope)
 

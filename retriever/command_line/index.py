@@ -55,15 +55,14 @@ def index(console: Console, opening: Opening, output: Output, *, yes: bool, enqu
             return
         report = api.index_folders(*opening, progress, everything=yes, enqueue=enqueue)
     console.note_skipped(report.skipped)
-    output.show(report, describe_report(report, enqueue=enqueue))
+    output.show(report, describe_report(report))
 
 
-def describe_report(report: IndexReport, *, enqueue: bool) -> Iterator[str]:
+def describe_report(report: IndexReport) -> Iterator[str]:
     held = f"{pluralize(report.documents, 'file')}, {pluralize(report.sections, 'section')}"
     yield f"indexed {held} in {report.seconds:.1f} s"
     yield f"  files    {describe_changes(report)}"
-    embedded = "`postgres worker` embeds what is new" if enqueue else f"{pluralize(report.embedded, 'text')} embedded"
-    yield f"  chunks   {report.chunks:,}; {embedded}"
+    yield f"  chunks   {report.chunks:,}; {pluralize(report.embedded, 'text')} embedded"
     yield from (f"  folder   {folder}" for folder in report.folders)
     yield f"  index    {report.path}"
 
@@ -77,15 +76,15 @@ def describe_changes(report: IndexReport) -> str:
 
 def follow(console: Console, updates: Iterator[IndexReport | RetrieverError], output: Output) -> None:
     """Say in a line on standard error what each update of `index --watch` did, and show its report."""
-    skipped: frozenset[tuple[str, str]] = frozenset()
+    skipped: tuple[tuple[str, str], ...] = ()
     for report in updates:
         if isinstance(report, RetrieverError):
             console.note(f"not indexed: {report}")
             continue
         console.note_skipped(tuple(item for item in report.skipped if item not in skipped))
-        skipped = frozenset(report.skipped)
-        embedded = pluralize(report.embedded, "text")
-        console.note(f"{describe_changes(report)}; {embedded} embedded, {report.seconds:.1f} s")
+        skipped = report.skipped
+        embedded = f"{pluralize(report.embedded, 'text')} embedded"
+        console.note(f"{describe_changes(report)}; {embedded}, {report.seconds:.1f} s")
         output.show(report, ())
 
 
@@ -156,15 +155,9 @@ def doctor(console: Console, opening: Opening, output: Output, *, repair: bool, 
         raise click.UsageError("--profile and the settings of the language model are for --llm")
     from retriever.upkeep import check_up  # with all that it examines
 
+    profile = load_profile(opening.profile, opening.settings) if llm else None
     with console.show_progress() as progress:
-        found = check_up(
-            opening.index,
-            repair=repair,
-            llm=llm,
-            profile=opening.profile,
-            settings=opening.settings,
-            progress=progress,
-        )
+        found = check_up(opening.index, repair=repair, llm=profile, progress=progress)
     problems = sum(item.level == "problem" for item in found.findings)
     output.show({"problems": problems, **dump(found)}, describe_findings(found))
     return ExitCode.ERROR if problems else None
@@ -172,7 +165,7 @@ def doctor(console: Console, opening: Opening, output: Output, *, repair: bool, 
 
 def describe_findings(found: "CheckUp") -> Iterator[str]:
     yield from (f"repaired  {text}" for text in found.repairs)
-    width = max((len(item.name) for item in found.findings), default=0)
+    width = max(len(item.name) for item in found.findings)
     for item in found.findings:
         yield f"{SIGNS[item.level]:<8} {item.name:<{width}}  {item.says}"
         if item.cure:

@@ -3,7 +3,6 @@
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from enum import IntEnum
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args, get_origin
 
 import click
@@ -34,8 +33,7 @@ class ExitCode(IntEnum):
 # What a shell offers when the Tab key is pressed.
 
 
-def complete_path(_: click.Context, __: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    return [CompletionItem(incomplete, type="file")]
+PATH = click.Path(readable=False)  # of which nothing is checked here
 
 
 def complete_profile(_: click.Context, __: click.Parameter, incomplete: str) -> list[CompletionItem]:
@@ -47,7 +45,7 @@ def complete_profile(_: click.Context, __: click.Parameter, incomplete: str) -> 
 index = click.option(
     "--index",
     metavar="NAME|DIR",
-    shell_complete=complete_path,
+    type=PATH,
     help="Use this index, by its name (see `indexes`), folder or postgresql://... By default: HYBRID_RETRIEVE_INDEX, "
     "else the one that covers --docs or the current folder.",
 )
@@ -55,7 +53,7 @@ docs = click.option(
     "--docs",
     multiple=True,
     metavar="DIR",
-    shell_complete=complete_path,
+    type=PATH,
     help="Index this folder of Markdown first, reading only changed files. Repeatable.",
 )
 # What it chooses becomes the parameter `output`, which prints the results.
@@ -81,7 +79,7 @@ quiet = click.option("-q", "--quiet", is_flag=True, help="Print results and erro
 verbose = click.option(
     "-v", "--verbose", is_flag=True, help="Print more details: files read, all of `status`, stack traces."
 )
-folders = click.argument("docs", nargs=-1, required=True, metavar="DOCS...", shell_complete=complete_path)
+folders = click.argument("docs", nargs=-1, required=True, metavar="DOCS...", type=PATH)
 
 
 profile = click.option(
@@ -130,7 +128,7 @@ class Opening(NamedTuple):
     docs: Sequence[str] = ()
     index: str | None = None  # type: ignore[assignment]  # nobody looks for the place of a value
     profile: str = DEFAULT_PROFILE
-    settings: Mapping[str, Any] = MappingProxyType({})
+    settings: Mapping[str, Any] = {}
 
     def open(self, console: Console, on_words: "Callable[[Retriever], object] | None" = None) -> "Retriever":
         """Return the open retriever; ask a person at a terminal whose folder has no index whether to make one.
@@ -156,24 +154,26 @@ EVERYDAY = frozenset({"top_k", "exact", "documents.ignore", "context_tokens"})
 HELP_WIDTH = 100  # columns, at most
 
 
-class SettingOption(click.Option):
-    """The flag of one setting; its bounds are checked with those of the other layers."""
+def make_option(setting: Setting) -> click.Option:
+    """Make the flag of a setting; its bounds are checked with those of the other layers."""
+    origin = get_origin(setting.type)
+    kind: Any = getattr(setting.type, "__origin__", setting.type)  # of Annotated[int, ...], the int
+    return click.Option(
+        [name_parameter(setting), *setting.flags],
+        type=click.Choice(get_args(setting.type)) if origin is Literal else kind if kind in (int, float) else None,
+        multiple=origin is tuple,
+        default=None,
+        metavar="N" if kind in (int, float) else None,
+        hidden=setting.key not in EVERYDAY,
+        envvar=setting.variable,
+        show_envvar=True,
+        help=setting.help,
+    )
 
-    def __init__(self, setting: Setting) -> None:
-        self.setting = setting
-        origin = get_origin(setting.type)
-        kind: Any = getattr(setting.type, "__origin__", setting.type)  # of Annotated[int, ...], the int
-        super().__init__(
-            ["setting_" + "_".join(setting.path), *setting.flags],
-            type=click.Choice(get_args(setting.type)) if origin is Literal else kind if kind in (int, float) else None,
-            multiple=origin is tuple,
-            default=None,
-            metavar="N" if kind in (int, float) else None,
-            hidden=setting.key not in EVERYDAY,
-            envvar=setting.variable,
-            show_envvar=True,
-            help=setting.help,
-        )
+
+def name_parameter(setting: Setting) -> str:
+    """Return the name of the parameter that the flag of a setting becomes."""
+    return "setting_" + "_".join(setting.path)
 
 
 class WithHelp(click.Command):
@@ -205,9 +205,9 @@ class Command(WithHelp):
         given["console"] = Console(given.pop("quiet"), given.pop("verbose"))
         given["console"].follow_logging()
         settings: dict[str, Any] = {}
-        for option in self.params:
-            if isinstance(option, SettingOption) and (value := given.pop(str(option.name))) not in (None, ()):
-                settings = merge(settings, nest(option.setting.path, value))
+        for setting in list_settings():
+            if (value := given.pop(name_parameter(setting), None)) not in (None, ()):
+                settings = merge(settings, nest(setting.path, value))
         if given.pop("no_llm", False):
             settings = merge(settings, WITHOUT_LLM)
         if "opening" in wanted:
@@ -225,7 +225,7 @@ def command(*examples: str, settings: Sequence[str] | None = None, epilog: str =
     def decorate(function: Function) -> Command:
         made = click.command(cls=Command, examples=examples, epilog=epilog)(function)
         if settings is not None:
-            made.params += [SettingOption(item) for item in list_settings() if item.path[0] in (settings or item.path)]
+            made.params += [make_option(item) for item in list_settings() if item.path[0] in (settings or item.path)]
         return verbose(quiet(made))
 
     return decorate

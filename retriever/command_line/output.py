@@ -16,6 +16,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import KW_ONLY, dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -26,7 +27,6 @@ from retriever.display import (
     describe_search,
     dump,
     dump_answer,
-    dump_short_answer,
     format_duration,
     format_refresh_command,
     list_remarks,
@@ -47,8 +47,6 @@ MAX_NAMED = 20  # skipped files that are named one by one; `status` names them a
 FIRST_NOTE_S = 10.0  # of a stage, in a pipe: agents give a silent command up after a minute or two
 REDRAW_S = 0.1  # on a terminal
 
-log = logging.getLogger(__name__)
-
 
 # The two streams.
 
@@ -58,16 +56,14 @@ def prepare_streams() -> None:
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
         if stream is None:  # closed by the caller: `>&-`
-            setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_WRONLY), "w", encoding="utf-8"))
+            setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115 - for the whole process
         elif isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
 
 
 def abandon_output() -> None:
     """Drop what is still buffered after a failed write, so that the interpreter's own flush cannot fail."""
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, sys.stdout.fileno())
-    os.close(nowhere)
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 # Notes and progress.
@@ -158,9 +154,6 @@ class ProgressLine:
 
     def finish(self, stage: str) -> None:
         self.clear()
-        seconds = time.perf_counter() - self._begun
-        per_second = self._total / max(seconds, 1e-9)
-        log.info("%s: %d %s in %.1f s (%.0f/s)", stage, self._total, self._unit, seconds, per_second)
 
     def clear(self) -> None:
         """Leave an empty line on a terminal."""
@@ -198,7 +191,7 @@ class Output:
         """Do as `show` where people get a page with colours."""
         from retriever.command_line.render import Page  # rich
 
-        draw(Page.on(sys.stdout))
+        draw(Page(sys.stdout))
 
 
 class JsonOutput(Output):
@@ -268,11 +261,7 @@ class Printer:
             if self.explain:
                 show_explanation(page, answer, spent)
 
-        if short is None:
-            content = dump_answer(answer, spent, full=self.full, explain=self.explain)
-        else:
-            content = dump_short_answer(short, spent)
-        self.output.draw(content, draw)
+        self.output.draw(dump_answer(answer, spent, short, full=self.full, explain=self.explain), draw)
         self.note_state(answer, spent)
         return answer
 
@@ -303,7 +292,7 @@ class Printer:
             folders = ", ".join(shorten_path(folder, ".") for folder in answer.index.folders)
             searched = f"searched {describe_search(answer)} in {folders}"
             parts = (searched, answer.profile, str(spent), describe_freshness(answer.index))
-            self.console.note(" | ".join(filter(None, parts)), dim=True)
+            self.console.note(" | ".join(parts), dim=True)
 
     def note_pending(self, answer: "Answer") -> None:
         """Say how to embed the rest of an index that is not finished."""

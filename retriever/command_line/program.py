@@ -9,7 +9,6 @@ import os
 import sys
 import traceback
 from collections.abc import Sequence
-from functools import cache
 
 import click
 from click.shell_completion import shell_complete
@@ -36,13 +35,10 @@ BETWEEN_COLLECTIONS = 50_000
 log = logging.getLogger("retriever")
 
 
-@cache
 def load_command(name: str) -> click.Command:
     """Import a command, by its name in COMMANDS."""
-    place, help_line = COMMANDS[name]
-    module, _, attribute = place.partition(":")
+    module, _, attribute = COMMANDS[name][0].partition(":")
     command: click.Command = getattr(importlib.import_module(f".{module}", __package__), attribute)
-    command.short_help = help_line
     return command
 
 
@@ -59,7 +55,7 @@ class Program(WithHelp, click.Group):
         """Name the default command where none is named; without any argument, show the help."""
         if args in ([], ["help"]):
             args = ["--help"]
-        if args[0] not in {*COMMANDS, *(flag for option in self.get_params(ctx) for flag in option.opts)}:
+        if args[0] not in (*COMMANDS, "--help", "-h", "--version"):
             ctx.meta[COMMAND_IMPLIED] = True
             args = [DEFAULT_COMMAND, *args]
         return super().parse_args(ctx, args)
@@ -94,8 +90,7 @@ def run(arguments: Sequence[str]) -> int:
     gc.set_threshold(BETWEEN_COLLECTIONS)
     atexit.register(gc.freeze)  # nothing is collected at the end, when all memory goes back at once: 7 % of an ask
     prepare_streams()
-    instruction = os.environ.get(COMPLETION_VARIABLE)
-    if instruction:  # a shell asks what could come next
+    if instruction := os.environ.get(COMPLETION_VARIABLE):  # a shell asks what could come next
         return shell_complete(command_line, {}, INSTALLED, COMPLETION_VARIABLE, instruction)
     try:
         # Bytes that are not UTF-8 name nothing in an index: documents with such names are left out.

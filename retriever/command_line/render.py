@@ -2,7 +2,6 @@
 
 import shutil
 from collections.abc import Container, Iterable, Sequence
-from dataclasses import dataclass, replace
 from functools import partial
 from typing import TextIO
 
@@ -18,7 +17,6 @@ from retriever.display import (
     find_highlights,
     format_doubt,
     format_fields,
-    format_section,
     format_status,
     make_editor_link,
     sanitize,
@@ -42,27 +40,19 @@ MATCHED = "bold yellow"
 QUIET = "dim"
 
 
-class PipeConsole(Console):
-    """Leaves a closed pipe to `main`; rich would end the process with 1."""
-
-    def on_broken_pipe(self) -> None:
-        raise BrokenPipeError
-
-
-@dataclass(frozen=True)
-class Page:
+class Page(Console):
     """A page of output: wrapped and coloured on a terminal, one line for each item elsewhere."""
 
-    console: Console
-    width: int  # columns to wrap at, on a terminal
     stems: frozenset[str] = frozenset()  # of the words that are marked
 
-    @classmethod
-    def on(cls, stream: TextIO) -> "Page":
-        """Return a page on that stream; colours on a terminal alone."""
-        width = max(MIN_WIDTH, shutil.get_terminal_size().columns)
-        console = PipeConsole(file=stream, width=width, highlight=False, markup=False, emoji=False)
-        return cls(console, min(width, MAX_WIDTH))
+    def __init__(self, stream: TextIO) -> None:
+        """Begin a page on that stream; colours on a terminal alone."""
+        self.columns = min(MAX_WIDTH, max(MIN_WIDTH, shutil.get_terminal_size().columns))  # to wrap at
+        super().__init__(file=stream, width=self.columns, highlight=False, markup=False, emoji=False)
+
+    def on_broken_pipe(self) -> None:
+        """Leave a closed pipe to `main`; rich would end the process with 1."""
+        raise BrokenPipeError
 
     def mark(self, text: str) -> Text:
         """Return the text, which is sanitized, with the question's words marked."""
@@ -77,17 +67,17 @@ class Page:
 
     def paragraph(self, text: Text, indent: int = 0) -> None:
         """Print prose; elsewhere than on a terminal it stays one line, so that tools find what is in it."""
-        rows = text.wrap(self.console, self.width - indent) if self.console.is_terminal else [text]
+        rows = text.wrap(self, self.columns - indent) if self.is_terminal else [text]
         for row in rows:
-            self.line(row, indent)
+            self.row(row, indent)
 
-    def line(self, text: Text, indent: int = 0) -> None:
+    def row(self, text: Text, indent: int = 0) -> None:
         text.rstrip()
-        self.console.print(Text(" " * indent).append_text(text), soft_wrap=True)
+        self.print(Text(" " * indent).append_text(text), soft_wrap=True)
 
     def cite(self, place: Cited) -> Text:
         """Cite lines of a file; on a terminal they open in the editor that `make_editor_link` finds."""
-        is_linked = self.console.file.isatty()
+        is_linked = self.file.isatty()
         address = make_editor_link(f"{place.folder}/{place.file}", place.cited_lines.first) if is_linked else None
         return Text.assemble((sanitize_line(shorten_citation(place)), CITED + Style(link=address)))
 
@@ -95,34 +85,31 @@ class Page:
         """Print lines of a document behind a bar, unchanged, or each cut where the terminal ends."""
         for row in rows:
             line = Text.assemble((BAR, QUIET), self.mark(sanitize(row).expandtabs(4)))
-            if cuts and self.console.is_terminal:
-                line.truncate(self.width - indent, overflow="ellipsis")
-            self.line(line, indent)
+            if cuts and self.is_terminal:
+                line.truncate(self.columns - indent, overflow="ellipsis")
+            self.row(line, indent)
 
     def table(self, title: str, explanation: str, rows: Sequence[Sequence[str]], left: Container[int] = (0,)) -> None:
         """Print a heading, and columns as wide as their longest cell, some to the left; rows are never broken."""
-        self.blank()
-        self.line(Text.assemble((sanitize_line(title), "bold"), (f"  {sanitize_line(explanation)}", QUIET)))
+        self.line()
+        self.row(Text.assemble((sanitize_line(title), "bold"), (f"  {sanitize_line(explanation)}", QUIET)))
         cells = [[sanitize_line(cell) for cell in row] for row in rows]
         widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
         for row in cells:
             columns = enumerate(zip(row, widths, strict=True))
             shown = (cell.ljust(width) if place in left else cell.rjust(width) for place, (cell, width) in columns)
-            self.line(Text("  ".join(shown)))
-
-    def blank(self) -> None:
-        self.console.print()
+            self.row(Text("  ".join(shown)))
 
 
 def show_answer(page: Page, answer: Answer, *, full: bool, headline: bool = True) -> None:
     """Print every hit, best first."""
-    page = replace(page, stems=frozenset(answer.matched_words))
+    page.stems = frozenset(answer.matched_words)
     if headline and answer.hits and answer.verdict != "answered":
-        page.line(Text(f"{VERDICTS[answer.verdict].removesuffix('.')}:"))
-        page.blank()
+        page.row(Text(f"{VERDICTS[answer.verdict].removesuffix('.')}:"))
+        page.line()
     for hit in answer.hits:
         if hit.rank > 1:
-            page.blank()
+            page.line()
         show_hit(page, hit, full=full)
 
 
@@ -137,18 +124,18 @@ def show_similar(page: Page, found: SimilarSections) -> None:
 def show_place(page: Page, found: Hit | Neighbour, beside: str) -> None:
     """Print the citation of a section, with something beside it, and the titles above it."""
     doubt = format_doubt(found.citation_state)
-    page.line(Text.assemble((f"{found.rank:>2}  ", QUIET), page.cite(found), (f"{beside}{doubt}", QUIET)))
+    page.row(Text.assemble((f"{found.rank:>2}  ", QUIET), page.cite(found), (f"{beside}{doubt}", QUIET)))
     page.paragraph(Text(CRUMB.join(map(sanitize_line, (*found.breadcrumb, found.title)))), INDENT)
 
 
 def show_hit(page: Page, hit: Hit, *, full: bool) -> None:
     """Print the citation, the titles above the section, its text or the part that matched, and why it is a hit."""
-    show_place(page, hit, format_section(hit))
+    show_place(page, hit, "" if hit.passage == hit.span else f"  in section {hit.span}")
     if full:
         page.quote(hit.text.rstrip("\n").split("\n"), INDENT)
         if hit.text_cut:
             command = f"{name_program()} read {sanitize_line(hit.node_id)!r}"
-            page.line(Text(f"cut here; all of it: {command}", QUIET), INDENT)
+            page.row(Text(f"cut here; all of it: {command}", QUIET), INDENT)
     elif rows := find_rows(hit, page.stems):
         page.quote(rows, INDENT, cuts=True)
     elif hit.rank == 1 and "\n" in hit.sentence:
@@ -184,12 +171,12 @@ def show_sentences(page: Page, short: ShortAnswer) -> None:
     """
     answer = short.answer
     if short.writer:  # below what is quoted
-        page.blank()
-        page.line(Text(f"Written by {sanitize_line(short.writer)}, and checked:"))
+        page.line()
+        page.row(Text(f"Written by {sanitize_line(short.writer)}, and checked:"))
     elif answer.verdict != "answered":
-        page.line(Text(HEADLINES[answer.verdict]))
-        page.blank()
-    page = replace(page, stems=frozenset(answer.matched_words))
+        page.row(Text(HEADLINES[answer.verdict]))
+        page.line()
+    page.stems = frozenset(answer.matched_words)
     for sentence in short.sentences:
         doubt = f"{format_doubt(sentence.citation_state)}{sanitize_line(format_status(sentence, answer.hits))}"
         cited = page.cite(sentence).append(doubt, QUIET)
@@ -199,13 +186,13 @@ def show_sentences(page: Page, short: ShortAnswer) -> None:
         if "\n" in sentence.text:
             for item in sentence.text.split("\n"):
                 page.prose(item)
-            page.line(cited)
+            page.row(cited)
         elif rows and not rows[0].lstrip().startswith("|"):  # a row of a table becomes a sentence, with its headers
             page.quote(rows, cuts=True)
-            page.line(cited)
+            page.row(cited)
         else:
             page.paragraph(Text(f"{sanitize_line(sentence.text)}  ").append_text(cited))
-    page.console.file.flush()
+    page.file.flush()
 
 
 def show_dropped(page: Page, short: ShortAnswer) -> None:
@@ -213,7 +200,7 @@ def show_dropped(page: Page, short: ShortAnswer) -> None:
     for item in short.dropped:
         page.paragraph(Text(f"dropped: {sanitize_line(item.text)} ({sanitize_line(item.reason)})", QUIET), INDENT)
     if short.sentences or short.dropped:
-        page.blank()
+        page.line()
 
 
 # How an answer was made.

@@ -42,7 +42,7 @@ def open_at(reference: str, opening: Opening, console: Console) -> "Iterator[tup
 
 
 @options.command("tree --depth 2", "tree ranking.md", 'tree "ranking.md#how-sections-are-ranked"')
-@click.argument("reference", default="", metavar="[PATH|NODE]", shell_complete=options.complete_path)
+@click.argument("reference", default="", metavar="[PATH|NODE]", type=options.PATH)
 @click.option("--depth", type=click.IntRange(min=1), metavar="N", help="Number of levels to show; all by default.")
 @options.docs
 @options.index
@@ -62,7 +62,7 @@ def tree(console: Console, opening: Opening, output: Output, reference: str, dep
     "read ranking.md --json",
     "read ranking.md --similar 5",
 )
-@click.argument("reference", metavar="NODE|PATH[:FIRST-LAST]", shell_complete=options.complete_path)
+@click.argument("reference", metavar="NODE|PATH[:FIRST-LAST]", type=options.PATH)
 @click.option(
     "--similar",
     type=click.IntRange(1, 1000),
@@ -127,10 +127,8 @@ def list_facts(status: "Status", index: str | None, *, is_verbose: bool) -> "Ite
     """Yield what is to be known of an index: names and facts."""
     state = status.index
     yield "index", state.path
-    yield from (
-        ("folder", f"{folder}, read as {dialect}")
-        for folder, dialect in zip(state.folders, status.dialects, strict=True)
-    )
+    for folder, dialect in zip(state.folders, status.dialects, strict=True):
+        yield "folder", f"{folder}, read as {dialect}"
     chunks = pluralize(state.chunks, "chunk")
     if state.embedded_share < 1:
         chunks += f" ({state.embedded_share:.0%} with a vector)"

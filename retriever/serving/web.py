@@ -26,7 +26,7 @@ from pageindex.dialects import COMMONMARK, get_dialect
 from pageindex.front_matter import read_front_matter
 from pageindex.node import Node, NodeKind, Span, folder_id
 from retriever import display
-from retriever.display import add_version, dump, dump_answer, dump_short_answer, open_templates
+from retriever.display import add_version, dump, dump_answer, open_templates
 from retriever.errors import (
     NotReadyError,
     ParametersError,
@@ -402,7 +402,7 @@ class AnswerCall(AskArguments):
     def answer(self, library: ServedIndex) -> dict[str, Any]:
         begun = time.perf_counter()
         short = library.open(self.profile).answer(self.request)
-        return dump_short_answer(short, Spent.since(begun, short.answer.trace.stages))
+        return dump_answer(short.answer, Spent.since(begun, short.answer.trace.stages), short)
 
 
 class NodeCall(Arguments):

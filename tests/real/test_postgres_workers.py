@@ -61,7 +61,7 @@ def test_workers_that_are_killed_and_cut_off_make_the_same_index(cli: Cli, postg
     docs, alone = write_pages(tmp_path / "larder", SOME), tmp_path / "index"
     numbers = write_numbers(tmp_path / "numbers", range(MANY))
     cli("index", docs, numbers, "--index", alone)
-    assert "`postgres worker` embeds what is new" in cli("index", docs, numbers, "--enqueue", "--index", postgres).out
+    assert "0 texts embedded" in cli("index", docs, numbers, "--enqueue", "--index", postgres).out
     waiting = count_rows(postgres, "pending")
     assert waiting > MANY
     early = cli("ask", QUESTIONS[2], "--index", postgres, "--json").json  # by words, at once

@@ -63,7 +63,7 @@ def _a_plain_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
 def show(*hits: Hit, stream: io.StringIO | None = None) -> str:
     """The text that a terminal gets, or another stream."""
     stream = stream or Terminal()
-    show_answer(Page.on(stream), answer(*(hits or (HIT, SECOND))), full=False)
+    show_answer(Page(stream), answer(*(hits or (HIT, SECOND))), full=False)
     return stream.getvalue()
 
 
