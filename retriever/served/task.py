@@ -6,7 +6,6 @@ inside can end this fence: it does not know the nonce, it cannot begin a line, a
 
 import contextlib
 import json
-import logging
 import math
 import re
 import secrets
@@ -110,8 +109,6 @@ def find_object(text: str) -> str | None:
 # to 50: the same task takes 5 seconds on one and a minute on another. The server says with each answer how long it
 # took, so that the next task is cut to what the model can do.
 
-log = logging.getLogger(__name__)
-
 TYPICAL_BYTES = 3.6  # of a token, in prose and some code; what must fit is estimated with fewer
 FRESH_S = 3600  # that a measured speed leaves out what takes too long by it
 LEAST_READ, LEAST_WRITTEN = 100, 8  # tokens that say something about a speed
@@ -202,12 +199,10 @@ class ModelRecords(Generic[Record]):
         """Store one more; for this process alone where no file can be written."""
         self._unsaved[key] = record
         if path := find_cache_file(self.name):
-            try:
+            with contextlib.suppress(OSError):
                 make_private_folder(path.parent)
                 write_file(path, self._content.dump_json(self.read()).decode())
                 self._unsaved.clear()
-            except OSError as error:
-                log.info("%s: %s", path, error)
 
 
 PROBE_VERSION = 3  # of `upkeep.probe`: after a change of it, models are looked at again

@@ -231,8 +231,8 @@ class RenderOptions:
 
     # (kind, path, anchor) as a document writes a link -> the address of what it leads to; None when it leads nowhere.
     resolve: Callable[[LinkKind, str, str], str | None] = lambda kind, path, anchor: None
-    # (a picture as a document writes it, whether it is embedded by its name) -> its address; None: it is not shown.
-    picture: Callable[[str, bool], str | None] = lambda source, by_name: None
+    # The path of a picture as a document writes it -> its address; None: it is not shown.
+    picture: Callable[[str], str | None] = lambda source: None
     words: frozenset[str] = frozenset()  # stems of the question's words, which are marked
     title: str = ""  # shown above the text already: a first heading that says the same is left out
     top_level: int = 2  # the level that the text's highest headings get
@@ -456,7 +456,7 @@ class _Writer:
         path = source if embedded else unquote(source.partition("#")[0].partition("?")[0])
         label = escape(alt or path.rstrip("/").rpartition("/")[2][:80])
         is_here = not _SCHEME.match(source) and not source.startswith("//")
-        if is_here and (address := self._options.picture(path, embedded)):
+        if is_here and (address := self._options.picture(path)):
             return f'<img src="{escape(address)}" alt="{label}" title="{label}" loading="lazy" decoding="async">'
         return f'<span class="picture" title="{escape(source[:300])}"><b>Picture</b> {label}</span>'
 
@@ -467,7 +467,7 @@ class _Writer:
 
 MAX_PICTURE_BYTES = 3_500_000
 # Where notes keep what is embedded by its name alone, beside the note or in a folder above it.
-EMBED_FOLDERS = (".", "attachments", "assets", "images", "img", "media", "files", "_attachments", "Attachments")
+EMBED_FOLDERS = ("", "attachments", "assets", "images", "img", "media", "files", "_attachments", "Attachments")
 
 
 def read_picture(folder: str, path: str, access: FolderAccess) -> tuple[bytes, str]:
@@ -484,23 +484,20 @@ def read_picture(folder: str, path: str, access: FolderAccess) -> tuple[bytes, s
     raise UsageError("there is no such picture below the indexed folders")
 
 
-def locate_picture(folder: str, document: str, source: str, *, by_name: bool) -> str:
+def locate_picture(folder: str, document: str, source: str) -> str:
     """Return the path, relative to its folder, of the picture that a document shows; empty where there is none.
 
     Args:
         folder: the indexed folder, absolute; one that may be looked at.
         document: the document's path in it.
         source: as the document writes it, percent signs decoded.
-        by_name: whether it is looked for in the usual places, as Obsidian's `![[picture.png]]` is.
     """
     if not source.lower().endswith(tuple(PICTURE_TYPES)) or "\0" in source or "\\" in source:
         return ""
     above = document.split("/")[:-1]
-    places = [([], source)] if source.startswith("/") else [(above, source)]
-    if by_name:
-        # As Obsidian finds it: in the folder for attachments nearest to the note.
-        nearest_first = (above[:depth] for depth in range(len(above), -1, -1))
-        places += [(folders, f"{name}/{source}") for folders in nearest_first for name in EMBED_FOLDERS]
+    places = [([] if source.startswith("/") else above, source)]
+    # As Obsidian finds one by its name: in the folder for attachments nearest to the note.
+    places += [(above[:depth], f"{name}/{source}") for depth in range(len(above), -1, -1) for name in EMBED_FOLDERS]
     paths = (join_path(folders, name) for folders, name in places)
     found = (path for path in paths if path and os.path.isfile(f"{folder}/{path}"))  # noqa: PTH113 - up to thirty times
     return next(found, "")

@@ -69,7 +69,7 @@ from retriever.settings import profile_names, profile_summary
 from retriever.store import reading
 from retriever.store.reading import StoredFolder, StoredState, link_ids
 from retriever.trace import Spent, milliseconds_since
-from retriever.types import Cited, Hit
+from retriever.types import Cited, CitedSentence, Hit
 
 PAGE_WAIT_S = 0.5  # how long a page waits for the documents to be read before it says how far that is
 MAX_SHOWN_BYTES = 60_000  # of a document in one page; a link leads to the rest
@@ -147,21 +147,18 @@ class Pages:
         short = retriever.answer(visit.request, quoted=quoted)
         answer, access = short.answer, retriever.access
         sentences = () if short.writer else short.sentences
-        hits = {hit.node_id: hit for hit in answer.hits}
         words = frozenset(answer.matched_words)
         options = RenderOptions(words=words, top_level=3, unfolded=True)
         with retriever.view() as view:
             excerpt = partial(_render_excerpt, view, options=options, visit=visit, access=access)
-            # Where no lines stand out, the sentence itself is quoted: the first lines of a long section are others.
-            quotes = [
-                excerpt(hits[one.node_id], one.span)
-                if len(one.span) <= MAX_EXCERPT_LINES
-                else Markup("<br>").join(highlight(row, words) for row in one.text.split("\n"))
-                for one in sentences
-            ]
-            quoted_ids = {one.node_id for one in sentences}
-            others = (hit for hit in answer.hits if hit.node_id not in quoted_ids)
-            excerpts = {hit.node_id: excerpt(hit, hit.passage) for hit in others}
+            excerpts = {hit.node_id: excerpt(hit) for hit in answer.hits}
+            quotes: list[tuple[CitedSentence, Markup]] = []
+            for one in sentences:
+                shown = excerpts.pop(one.node_id, Markup())
+                # Where no lines stand out, the sentence itself is quoted: the first lines of a long section are others.
+                if not shown or len(one.span) > MAX_EXCERPT_LINES:
+                    shown = Markup("<br>").join(highlight(row, words) for row in one.text.split("\n"))
+                quotes.append((one, shown))
             tree = draw_tree(self._read_outline(view), {hit.node_id: hit.rank for hit in answer.hits})
         return self._render(
             "answer.html",
@@ -170,7 +167,7 @@ class Pages:
             answer=answer,
             short=short,
             quoted=quoted,
-            quotes=list(zip(sentences, quotes, strict=True)),
+            quotes=quotes,
             can_write=retriever.profile.answer.kind != "extractive",
             excerpts=excerpts,
             tree=tree,
@@ -302,17 +299,15 @@ def _list_recent(view: View, folder: StoredFolder) -> Iterator[tuple[str, str]]:
             yield f"{folder.prefix}{path}", display.format_age(now - written[path])
 
 
-def _render_excerpt(
-    view: View, hit: Hit, lines: Span, *, options: RenderOptions, visit: Visit, access: FolderAccess
-) -> Markup:
-    """Return some lines of a hit's section as HTML."""
+def _render_excerpt(view: View, hit: Hit, *, options: RenderOptions, visit: Visit, access: FolderAccess) -> Markup:
+    """Return the passage of a hit as HTML."""
     node = view.tree.read([hit.node_id]).get(hit.node_id)
     # It went since it was found; a property, above the section.
-    if node is None or node.body_span is None or not hit.span.overlap(lines):
+    if node is None or node.body_span is None or not hit.span.overlap(hit.passage):
         return highlight(hit.sentence, options.words)
     body, above = node.body.split("\n"), node.body_span.first
-    first = max(0, lines.first - hit.span.first)
-    end = first + min(len(lines), MAX_EXCERPT_LINES)
+    first = max(0, hit.passage.first - hit.span.first)
+    end = first + min(len(hit.passage), MAX_EXCERPT_LINES)
     if not first and body[0].startswith("#"):  # the heading is shown above: what follows it
         end = max(end, FIRST_LINES)
     span = widen(Span(above + first, above + end - 1), node.units)
@@ -336,9 +331,8 @@ def _render_text(
         target = targets.get((str(kind), path, anchor))
         return None if target is None else visit.read(target)
 
-    def picture(source: str, by_name: bool) -> str | None:
-        known = folder in access.folders
-        path = locate_picture(folder, place.file, source, by_name=by_name) if known else ""
+    def picture(source: str) -> str | None:
+        path = locate_picture(folder, place.file, source) if folder in access.folders else ""
         return address("/picture", file=path, folder=prefix) if path else None
 
     # `[text][label]` leads where the end of the file says, which may be another section.

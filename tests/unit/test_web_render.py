@@ -125,13 +125,13 @@ def test_code_without_fences_stays_code(first: int, made: str) -> None:
 
 
 def test_a_picture_is_shown_where_it_is_found_and_named_elsewhere() -> None:
-    def picture(source: str, by_name: bool) -> str | None:
-        return f"/picture?name={source},{by_name}" if source.startswith("a ") else None
+    def picture(source: str) -> str | None:
+        return f"/picture?name={source}" if source.startswith("a ") else None
 
     made = shown("![A <dog>](a%20dog.png?x#y) ![[a cat.png|300]] ![far](https://e.example/a%20d.png)", picture=picture)
     assert re.findall(r'<img src="(.*?)" alt="(.*?)"', made) == [
-        ("/picture?name=a dog.png,False", "A &lt;dog&gt;"),
-        ("/picture?name=a cat.png,True", "a cat.png"),
+        ("/picture?name=a dog.png", "A &lt;dog&gt;"),
+        ("/picture?name=a cat.png", "a cat.png"),
     ]
     assert made.count('class="picture"') == 1, "a picture of another place is named alone"
 
@@ -141,10 +141,10 @@ def test_pictures_are_looked_for_in_the_folder_alone(tmp_path: Path) -> None:
         tmp_path / "docs", dict.fromkeys(("a/b/p.png", "attachments/q.png", "../out.png", "a/n.txt"), "")
     )
 
-    def found(source: str, *, by_name: bool = False) -> str:
-        return locate_picture(str(docs), "a/note.md", source, by_name=by_name)
+    def found(source: str) -> str:
+        return locate_picture(str(docs), "a/note.md", source)
 
     assert found("b/p.png") == found("./b/../b/p.png") == found("/a/b/p.png") == "a/b/p.png"
-    assert found("q.png", by_name=True) == "attachments/q.png"
-    for name in ("q.png", "../../out.png", "/../out.png", "n.txt", "p\0.png", "b\\p.png", "..png"):
+    assert found("q.png") == "attachments/q.png"
+    for name in ("r.png", "../../out.png", "/../out.png", "n.txt", "p\0.png", "b\\p.png", "..png"):
         assert found(name) == "", name
