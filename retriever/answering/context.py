@@ -179,10 +179,11 @@ def render_page(pieces: Sequence[Piece], left_out: int, verdict: Verdict) -> str
     for piece in pieces:
         titles = "".join(f" {code(text)}" for text in (" > ".join(piece.titles), *map(": ".join, piece.matched_fields)))
         cut = f", cut: the section has the lines {piece.cut_from}" if piece.cut_from else ""
-        state = f", {CITATION_STATES[piece.citation_state]}" if CITATION_STATES[piece.citation_state] else ""
+        state = CITATION_STATES[piece.citation_state]
         text = sanitize(piece.text)
         marks = fence(text)
-        lines += ["", f"## {code(piece.citation)}{titles}{cut}{state}", marks, f"{text}{marks}"]
+        heading = f"## {code(piece.citation)}{titles}{cut}" + (f", {state}" if state else "")
+        lines += ["", heading, marks, f"{text}{marks}"]
     if left_out:
         lines += ["", LEFT_OUT.format(left_out)]
     return "\n".join([*lines, ""])

@@ -183,7 +183,7 @@ class AnswerWriter:
                     writer = self.generator.name
                 except LanguageModelError as error:
                     self._fail(error)
-            sentences = join_sentences(quoted, kept[: plan.sentences]) if kept and plan else quoted
+            sentences = join_sentences(quoted, kept) if kept else quoted
             note.text = f"written by {writer}" if writer else "quoted from the documents"
             note.skipped = not sentences
         answer = replace(

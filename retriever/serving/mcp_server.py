@@ -48,7 +48,7 @@ from retriever.query import AskRequest, Scope
 from retriever.serving import Arguments, ServedIndex, count_fitting, cut_excerpt, read_arguments
 from retriever.settings import profile_names
 from retriever.text import BYTES_PER_TOKEN, cut, estimate_tokens
-from retriever.types import Answer, CitationState, Hit, Neighbour, ShortAnswer
+from retriever.types import Answer, Cited, Hit, Neighbour, ShortAnswer
 
 INSTRUCTIONS = (
     "Searches the user's own documents (Markdown); ask when they may say something. Use search first, then read what "
@@ -338,7 +338,7 @@ def write_answer(short: ShortAnswer, max_tokens: int) -> str:
     shown = short.sentences if short.answer.verdict != "none" else ()
     sentences = [
         "\n".join(map(code, sentence.text.split("\n")))
-        + f" {cite(sentence.citation, sentence.citation_state)}"
+        + f" {cite(sentence)}"
         + (f" {code(status)}" if (status := format_status(sentence, short.answer.hits).strip()) else "")
         for sentence in shown
     ]
@@ -367,12 +367,12 @@ def write_place(hit: Hit) -> str:
     titles = code(cut(" > ".join((*hit.breadcrumb, hit.title)), LINE_CHARS))
     fields = "".join(f" {code(cut(f'{key}: {value}', LINE_CHARS))}" for key, value in hit.matched_fields)
     section = f"in section {hit.span} " if hit.passage != hit.span else ""
-    return f"{hit.rank}. {cite(hit.citation, hit.citation_state)} {section}{titles}{fields}"
+    return f"{hit.rank}. {cite(hit)} {section}{titles}{fields}"
 
 
 def write_excerpt(excerpt: Excerpt, max_tokens: int) -> str:
     """Write lines of a document, as many as fit, and which the others are."""
-    cited = cite(excerpt.citation, excerpt.citation_state)
+    cited = cite(excerpt)
     titles = cut(" > ".join((*excerpt.breadcrumb, excerpt.title)), 2 * LINE_CHARS)
     head = f"{cited} {code(titles)}. {DATA}"
     left = max_tokens - estimate_tokens(head) - RESERVED_TOKENS
@@ -405,7 +405,7 @@ def write_related(found: Relations, max_tokens: int) -> str:
     """Write a node and a list for each kind of neighbour."""
 
     def describe(cited: Neighbour) -> str:
-        return f"{code(cut(cited.title, LINE_CHARS))} {cite(cited.citation, cited.citation_state)}"
+        return f"{code(cut(cited.title, LINE_CHARS))} {cite(cited)}"
 
     lines = [f"{describe(found.asked)}. {DATA}"]
     for kind, (count, nodes) in found.beside.items():
@@ -421,8 +421,9 @@ def quote(head: str, quoted: str, rest: str = "") -> str:
     return "\n".join([head, marks, quoted.removesuffix("\n"), marks, *filter(None, [rest])])
 
 
-def cite(citation: str, state: CitationState) -> str:
-    return code(citation) + (f" ({CITATION_STATES[state]})" if CITATION_STATES[state] else "")
+def cite(place: Cited) -> str:
+    state = CITATION_STATES[place.citation_state]
+    return code(place.citation) + (f" ({state})" if state else "")
 
 
 def join_fitting(lines: Sequence[str], max_tokens: int) -> str:
