@@ -3,7 +3,7 @@
 import logging
 import re
 import time
-from collections.abc import Iterator, Mapping, Sequence, Sized
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from itertools import chain, count
@@ -20,6 +20,7 @@ from pageindex.corpus import (
 from pageindex.formats import READERS
 from pageindex.markers import find_dialect
 from retriever.errors import DocumentsError, RetrieverError
+from retriever.indexing.request import explain_refusal
 from retriever.settings import DocumentSettings
 from retriever.store import reading
 from retriever.store.database import Connection
@@ -118,12 +119,25 @@ def list_known(connection: Connection, folder: StoredFolder, *, is_anew: bool) -
     return {path: document._replace(size=-1) for path, document in known.items()} if is_anew else known
 
 
-def list_known_folder(folder: StoredFolder, known: Sized, settings: DocumentSettings) -> Listing:
-    """Do as `list_documents` for an indexed folder; DocumentsError too when it is empty now: a drive is not mounted."""
+def look_at_folder(
+    connection: Connection,
+    folder: StoredFolder,
+    named: Collection[str],
+    settings: DocumentSettings,
+    *,
+    is_anew: bool,
+) -> FolderChanges:
+    """Find what changed in a folder; DocumentsError when it is not named, or empty now: a drive is not mounted.
+
+    `named` are the folders that this user has named: an index from elsewhere may hold any.
+    """
+    if folder.path not in named:
+        raise DocumentsError(explain_refusal(folder.path))
+    known = list_known(connection, folder, is_anew=is_anew)
     listing = list_documents(Path(folder.path), settings)
     if known and not listing.files:
         raise DocumentsError(f"{folder.path} holds no documents any more (is a drive not mounted?)")
-    return listing
+    return detect_changes(folder, known, listing)
 
 
 def detect_changes(folder: StoredFolder, known: Mapping[str, StoredDocument], listing: Listing) -> FolderChanges:

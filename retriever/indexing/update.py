@@ -35,15 +35,13 @@ from retriever.indexing.changes import (
     FolderChanges,
     choose_dialect,
     describe_file,
-    detect_changes,
     isolate,
     list_folders,
-    list_known,
-    list_known_folder,
+    look_at_folder,
     name_folders_apart,
 )
 from retriever.indexing.chunk import chunk_nodes
-from retriever.indexing.request import IndexReport, IndexRequest, explain_refusal, name_folders, read_named_folders
+from retriever.indexing.request import IndexReport, IndexRequest, name_folders, read_named_folders
 from retriever.lexical.sections import names_of_nodes
 from retriever.places import Store
 from retriever.places.background import renew_background
@@ -81,9 +79,8 @@ def update_index(
             for.
     """
     started = time.perf_counter()
-    list_folders(request.docs, request.profile.documents)  # an error here leaves no index behind
+    listings = list_folders(request.docs, request.profile.documents)  # an error here leaves no index behind
     with request.store.write(request.wait_s) as connection:
-        listings = list_folders(request.docs, request.profile.documents)
         if request.docs:
             name_folders(request.store, request.docs)
         encoder = choose_encoder(request, connection, listings)
@@ -92,7 +89,7 @@ def update_index(
             with contextlib.suppress(EncoderError):  # if nothing is to be embedded, its server is not needed
                 is_anew = is_other_model(connection, encoder)
         was_whole = not text_vectors.pending_count(connection)
-        changes = find_changes(connection, request, listings, is_anew=is_anew)
+        changes = find_changes(connection, request, is_anew=is_anew)
         has_changed = is_anew or any(map(len, changes))
         # A question does not make all vectors anew.
         if (has_changed or not was_whole) and not is_anew and is_other_model(connection, encoder):
@@ -141,41 +138,34 @@ def make_report(
     )
 
 
-def find_changes(
-    connection: Connection, request: IndexRequest, listings: Mapping[str, Listing], *, is_anew: bool
-) -> list[FolderChanges]:
+def find_changes(connection: Connection, request: IndexRequest, *, is_anew: bool) -> list[FolderChanges]:
     """Find what changed in the folders of the index and the new ones, whose key is 0; everything, if made anew.
 
     Raises:
         UsageError: a folder holds one that the index has already: its sections would be found twice.
     """
-    stored = reading.folders(connection)
-    for path in listings:
+    stored, docs = reading.folders(connection), dict.fromkeys(map(str, request.docs))
+    for path in docs:
         others = (folder.path for folder in stored if folder.path != path)
         if inner := next((other for other in others if Path(other).is_relative_to(path)), None):
             command = shlex.join(["forget", inner, "--index", str(request.store)])
             hint = suggest(command, "take that out first, or name another index")
             raise UsageError(f"{path} holds {inner}, which this index has already", hint=hint)
-    new = [StoredFolder(0, path, "", "") for path in listings if path not in {folder.path for folder in stored}]
+    new = [StoredFolder(0, path, "", "") for path in docs if path not in {folder.path for folder in stored}]
+    allowed, settings = {*read_named_folders(request.store), *docs}, request.profile.documents
     found = []
     for old, named in zip([*stored, *new], name_folders_apart([*stored, *new]), strict=True):
         # Under another prefix the ids of its nodes are others, and in another dialect its documents.
-        folder = replace(named, dialect=choose_dialect(named, request.profile.documents))
-        known = list_known(connection, folder, is_anew=is_anew or folder != old)
+        folder = replace(named, dialect=choose_dialect(named, settings))
         try:
-            listed = listings.get(folder.path)
-            if listed is None:
-                if folder.path not in read_named_folders(request.store):
-                    raise DocumentsError(explain_refusal(folder.path))
-                listed = list_known_folder(folder, known, request.profile.documents)
+            found.append(look_at_folder(connection, folder, allowed, settings, is_anew=is_anew or folder != old))
         except DocumentsError as error:
             if is_anew:
                 raise DocumentsError(f"{error}; bring it back, or make another index with --index") from error
             # It may come back, so that what is known of it stays, and the report says so.
             reason = Skipped(".", f"the folder is kept as it was: {error}")
+            known = reading.documents(connection, old.key)
             found.append(FolderChanges(old, Listing((), (reason,)), unchanged=len(known)))
-        else:
-            found.append(detect_changes(folder, known, listed))
     return found
 
 

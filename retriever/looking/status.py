@@ -11,8 +11,8 @@ from retriever.display import code, pluralize
 from retriever.embedding import find_bundled
 from retriever.embedding.encoder import choose_bundled, measure_foreign
 from retriever.errors import DocumentsError, RetrieverError, UsageError, suggest
-from retriever.indexing.changes import FolderChanges, choose_dialect, detect_changes, list_known, list_known_folder
-from retriever.indexing.request import IndexRequest, explain_refusal, matches_config, read_named_folders
+from retriever.indexing.changes import FolderChanges, choose_dialect, look_at_folder
+from retriever.indexing.request import IndexRequest, matches_config, read_named_folders
 from retriever.places import Store
 from retriever.places.view import OpenIndex, View
 from retriever.settings import DocumentSettings, EncoderSettings, Profile
@@ -81,12 +81,8 @@ def look_at_folders(
     diffs, problems = list[FolderChanges](), list[tuple[str, str]]()
     for folder in reading.folders(connection):
         try:
-            # An index from elsewhere may name any folder here: only those that this user named are looked at.
-            if folder.path not in named:
-                raise DocumentsError(explain_refusal(folder.path))
             is_other = choose_dialect(folder, settings) != folder.dialect
-            known = list_known(connection, folder, is_anew=is_other)
-            diffs.append(detect_changes(folder, known, list_known_folder(folder, known, settings)))
+            diffs.append(look_at_folder(connection, folder, named, settings, is_anew=is_other))
         except DocumentsError as error:
             problems.append((folder.path, str(error)))
     return diffs, problems
