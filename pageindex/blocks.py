@@ -488,10 +488,7 @@ class _Inlines:
                 self._links.append(FoundLink(at, token.meta["note"], is_wikilink=True))
                 return token.content
             case "link_open":
-                target = str(token.attrs.get("href", ""))
-                self._links.append(FoundLink(at, target, is_wikilink=False))
-                is_bare = self._tokens[place + 1].type == "link_close"
-                return target.rpartition("#")[2].removesuffix(".md") if is_bare else ""
+                self._links.append(FoundLink(at, str(token.attrs.get("href", "")), is_wikilink=False))
             case "html_inline" | "hidden":
                 return self._show_tag(token.content)
             case "math_inline" | "math_inline_double":
@@ -516,8 +513,6 @@ class _Inlines:
     def _find_term(self) -> tuple[str, str, bool]:
         """Return the marked text that the tokens begin with, what follows it, and whether it is bold."""
         tokens = [token for token in self._tokens if token.type != "text" or token.content]
-        if tokens and tokens[0].type == "text" and not any(map(str.isalnum, tokens[0].content)):
-            tokens = tokens[1:]  # a sign before it, as a picture of a bullet
         if tokens and tokens[0].type == "link_open":
             tokens = tokens[1:]
         kind = tokens[0].type if tokens else ""

@@ -8,7 +8,7 @@ of its places is shown.
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import accumulate, islice, pairwise
+from itertools import accumulate, pairwise
 
 from pageindex.blocks import Block, BlockKind, Inline
 from pageindex.node import PART_LEVEL
@@ -50,7 +50,6 @@ def github_slug(title: str) -> str:
 MAX_SECTION_CHARS = 20_000  # ten pages; a text with headings hardly ever has as much below one
 PART_CHARS = 3_000  # a page and a half, about as much as is asked for in one question
 MAX_TITLE_CHARS = 60
-MOST_UNITS = 5  # that a part is called by
 
 
 def find_headings(blocks: Iterable[Block]) -> list[Heading]:
@@ -89,7 +88,7 @@ def divide(blocks: Sequence[Block], lines: Sequence[str], first: int) -> Iterato
 
 def first_words(blocks: Sequence[Block]) -> str:
     """Return what a part is called."""
-    words = summarize(islice(read_units(blocks), MOST_UNITS))[: 2 * MAX_TITLE_CHARS]
+    words = summarize(read_units(blocks))[: 2 * MAX_TITLE_CHARS]
     if len(words) >= MAX_TITLE_CHARS:
         words = words[: MAX_TITLE_CHARS - 1]  # one less for the sign of what follows
         words = words[: words.rfind(" ")] if " " in words else words

@@ -126,7 +126,7 @@ def containers(*marks: str) -> Callable[[MarkdownIt], None]:
     def read(state: StateBlock, start: int, end: int, silent: bool) -> bool:
         opening = line_of(state, start)
         mark = opening[:1]
-        if mark not in marks or not opening.startswith(mark * 3) or state.is_code_block(start):
+        if mark not in marks or not opening.startswith(mark * 3):
             return False
         params = opening.lstrip(mark)
         fence = opening[: len(opening) - len(params)]
@@ -202,7 +202,7 @@ def read_indented_containers(parser: MarkdownIt) -> None:
     def read(state: StateBlock, start: int, end: int, silent: bool) -> bool:
         opening = line_of(state, start)
         mark = opening[:3]
-        if mark not in ("!!!", "???", "===") or state.is_code_block(start):
+        if mark not in ("!!!", "???", "==="):
             return False
         params = opening[3:].lstrip("+!" if mark == "===" else "+")
         if not params.startswith(" ") or (mark == "===" and not params.lstrip().startswith('"')):
@@ -252,7 +252,7 @@ def hide_between(opening: str, closing: str) -> Callable[[MarkdownIt], None]:
         return _push_hidden(state, end + len(closing), silent)
 
     def read_block(state: StateBlock, start: int, end: int, silent: bool) -> bool:
-        if not line_of(state, start).startswith(opening) or state.is_code_block(start):
+        if not line_of(state, start).startswith(opening):
             return False
         begin, limit = state.bMarks[start] + state.tShift[start], state.eMarks[min(end, start + MOST_LINES) - 1]
         close = state.src.find(closing, begin + len(opening), limit)
@@ -278,7 +278,7 @@ def hide_lines(*beginnings: str, kind: str = "hidden_block", to_blank: bool = Fa
 
     def read(state: StateBlock, start: int, end: int, silent: bool) -> bool:
         line = line_of(state, start).rstrip()
-        if not line.startswith(beginnings) or (line[0] == "{" and line[-1] != "}") or state.is_code_block(start):
+        if not line.startswith(beginnings) or (line[0] == "{" and line[-1] != "}"):
             return False
         if to_blank and (silent or state.level or state.sCount[start]):
             return False

@@ -47,7 +47,7 @@ def read_units(blocks: Sequence[Block], lead: _Lead | None = None) -> Iterator[U
     for block in gather_items(blocks):
         is_titled = block.kind in (BlockKind.CONTAINER, BlockKind.COMPONENT) and block.content != "text"
         text = "" if is_titled else show_block(block)
-        if block.kind in _SILENT or not (text or is_titled or block.kind in _REPLACED):
+        if not (text or is_titled or block.kind in _REPLACED):
             # Pictures: each is found by its words, and introduces nothing.
             for span, shown in ((inner.span, text) for inner in block.walk() for text in inner.texts):
                 if lead and not lead.is_label:
@@ -78,7 +78,6 @@ def read_units(blocks: Sequence[Block], lead: _Lead | None = None) -> Iterator[U
     yield from lead.units if lead else ()  # nothing stands behind it
 
 
-_SILENT = (BlockKind.HIDDEN, BlockKind.RULE)
 _REPLACED = (BlockKind.HEADING, BlockKind.CODE, BlockKind.INCLUDE)  # what they introduce may stand in another file
 
 
@@ -388,9 +387,7 @@ def find_term(inline: Inline) -> str:
     """
     if marked := find_marked_term(inline):
         return marked
-    text = inline.line
-    first, _, rest = text.partition(" ")
-    found = _PLAIN_TERM.match(text if any(map(str.isalnum, first)) else rest)  # `\u2705 Fast: ...`
+    found = _PLAIN_TERM.match(inline.line)
     term = found["term"].strip() if found else ""
     return term if len(term.split()) <= MAX_TERM_WORDS else ""
 
