@@ -28,7 +28,7 @@ from benchmarks.first_screen import draw_halves, draw_titles, draw_words
 from benchmarks.quality import Benchmark
 from retriever import Retriever, open_retriever
 from retriever.embedding.onnx import OnnxEncoder
-from retriever.evaluation import DEPTH, Gold, Question, find_right, list_sections, measure_ranking, read_questions
+from retriever.evaluation import DEPTH, Gold, Question, find_right, measure_ranking, read_questions
 from retriever.query import AskRequest
 from retriever.searching import known_items
 from tests.fake_encoder import CrowdedEncoder
@@ -136,7 +136,7 @@ def measure(
         else:
             opened = open_retriever((), index, settings=settings)
         retriever = stack.enter_context(opened)
-        sections = list_sections(retriever.nodes())
+        sections = retriever.nodes()
         for item in filter(lambda item: item.gold, asked.questions):
             found = measure_ranking(order(retriever, item.question), find_right(sections, item.gold))
             for name in ("nDCG@10", "hit@5"):

@@ -36,7 +36,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from benchmarks.lines import overlaps
 from benchmarks.quality import Benchmark
 from retriever import Retriever, open_retriever, upkeep
-from retriever.evaluation import DEPTH, Question, find_right, list_sections, measure_ranking, read_questions
+from retriever.evaluation import DEPTH, Question, find_right, measure_ranking, read_questions
 from retriever.served.generator import Generator
 from retriever.served.task import Abilities, ModelRecords, Speed
 from retriever.settings import DEFAULT_PROFILE, LlmSettings, Profile, merge
@@ -78,7 +78,7 @@ class Asked:
     def of(cls, benchmark: Benchmark, index: str) -> "Asked":
         """Index the documents, and read the questions that they answer."""
         with open_retriever([benchmark.docs], index) as retriever:
-            sections = list_sections(retriever.nodes())
+            sections = retriever.nodes()
         questions = [question for question in read_questions(benchmark.questions).questions if question.gold]
         return cls(index, {one.id: (one, find_right(sections, one.gold)) for one in questions})
 

@@ -24,7 +24,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from benchmarks.quality import Benchmark
 from retriever import open_retriever, rerank
-from retriever.evaluation import DEPTH, Question, find_right, list_sections, measure_ranking, read_questions
+from retriever.evaluation import DEPTH, Question, find_right, measure_ranking, read_questions
 from retriever.query import AskRequest, Expansion
 from retriever.rerank import RerankInput, RerankOutput, rank_value
 from retriever.retriever import Retriever
@@ -99,7 +99,7 @@ class Questions:
         questions = [question for question in read_questions(benchmark.questions).questions if question.gold]
         recorded = benchmark.read_expansions()
         with open_retriever([benchmark.docs], index) as retriever:
-            sections = list_sections(retriever.nodes())
+            sections = retriever.nodes()
         right = {question.id: find_right(sections, question.gold) for question in questions}
         return cls(benchmark.docs, index, questions, right, recorded)
 

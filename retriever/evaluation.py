@@ -30,8 +30,6 @@ from retriever.settings import merge
 from retriever.trace import NO_PROGRESS, milliseconds_since
 from retriever.types import Progress, StageName
 
-MAX_NAMED = 20  # mistakes that are named one by one
-
 Text = Annotated[str, StringConstraints(pattern=r"\S")]
 
 
@@ -97,35 +95,21 @@ def read_questions(path: Path) -> QuestionSet:
         if question.id in questions:
             mistakes.append(f"{path}:{number}: the id {question.id!r} stands in a line above already")
         questions[question.id] = question
-    refuse(mistakes)
+    if mistakes:
+        raise UsageError("\n".join(mistakes))
     if not questions:
         raise UsageError(f'{path}: holds no question; a line is {{"id": "1", "question": "...", "gold": [...]}}')
     return QuestionSet(path.stem, tuple(questions.values()))
 
 
-def refuse(mistakes: Sequence[str], hint: str = "") -> None:
-    """Raise UsageError with the mistakes, a line each, where there are any."""
-    if mistakes:
-        more = [f"and {len(mistakes) - MAX_NAMED:,} more"] if len(mistakes) > MAX_NAMED else []
-        raise UsageError("\n".join([*mistakes[:MAX_NAMED], *more]), hint=hint)
-
-
-# By file, the sections that can be found: nodes with lines of their own.
-Sections: TypeAlias = Mapping[str, Sequence[tuple[str, Span]]]
-
-
-def list_sections(nodes: Iterable[Node]) -> Sections:
-    """Return those of the nodes that have lines of their own."""
-    by_file = defaultdict[str, list[tuple[str, Span]]](list)
-    for node in nodes:
-        if node.span:
-            by_file[node.path].append((node.id, node.span))
-    return by_file
-
-
-def find_right(sections: Sections, gold: Iterable[Gold]) -> set[str]:
+def find_right(nodes: Iterable[Node], gold: Sequence[Gold]) -> set[str]:
     """Return the sections whose own lines overlap one of the gold spans, by their node ids."""
-    return {node_id for lines in gold for node_id, span in sections.get(lines.file, ()) if span.overlap(lines.span)}
+    return {
+        node.id
+        for node in nodes
+        for lines in gold
+        if lines.file == node.path and node.span and node.span.overlap(lines.span)
+    }
 
 
 # What a ranking is worth
@@ -198,9 +182,6 @@ REMARK_STAGES = frozenset({StageName.EMBED, StageName.QUESTION, StageName.REFRES
 HEADLINES = ("nDCG@10", "hit@1", "hit@5", "hit@10", "hit@30", "MRR@10")
 COMPARED = HEADLINES[:3]  # by these, systems are compared with one another
 
-# The measures of every answerable question that was answered without a failure, by its id.
-PerQuestion: TypeAlias = Mapping[str, Values]
-
 
 @dataclass(frozen=True)
 class System:
@@ -247,13 +228,13 @@ def ask_all(
     """
     settings = merge(system.settings, {"top_k": DEPTH})
     with open_retriever(docs, index, system.profile, settings, progress) as retriever:
-        sections = list_sections(retriever.nodes())
+        nodes = retriever.nodes()
         # Gold lines that touch no section would count as never found.
-        strange = [(item.id, gold) for item in questions for gold in item.gold if not find_right(sections, [gold])]
-        refuse(
-            [f"question {name}: {gold.file}:{gold.span} is not in the index" for name, gold in strange],
-            "the documents changed since the questions were written, or are other ones",
-        )
+        strange = [(item.id, gold) for item in questions for gold in item.gold if not find_right(nodes, [gold])]
+        if strange:
+            says = [f"question {name}: {gold.file}:{gold.span} is not in the index" for name, gold in strange]
+            hint = "the documents changed since the questions were written, or are other ones"
+            raise UsageError("\n".join(says), hint=hint)
         retriever.search(questions[0].question)  # before the clock runs: the first one opens the model and the index
         progress.start(system.name, len(questions), "questions")
         outcomes = []
@@ -263,7 +244,7 @@ def ask_all(
             outcome = Outcome(
                 question,
                 milliseconds=milliseconds_since(begun),
-                values=measure_ranking([hit.node_id for hit in answer.hits], find_right(sections, question.gold)),
+                values=measure_ranking([hit.node_id for hit in answer.hits], find_right(nodes, question.gold)),
                 abstained=answer.verdict == "none",
                 failures=tuple(str(item) for item in answer.degraded if item.stage not in REMARK_STAGES),
             )
@@ -283,7 +264,7 @@ class SystemSummary:
     system: str
     profile: str
     settings: Mapping[str, object]
-    per_question: PerQuestion
+    per_question: Mapping[str, Values]  # of the answerable ones that were answered without a failure, by their ids
     overall: Mapping[str, Estimate]  # measures by name
     by_kind: Mapping[str, Mapping[str, Estimate]]
     failures: Mapping[str, int]  # sentences on stages that failed, with the number of questions: they are in no measure

@@ -6,7 +6,7 @@ of all layers are reported at once, each with its place.
 
 import dataclasses
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache, cached_property, reduce
 from itertools import takewhile
@@ -281,7 +281,21 @@ class GivenSettings:
         """The profile of the layers over the defaults; ProfileError with every mistake of every layer."""
         if not self.merged:  # pydantic takes 70 ms the first time, and the defaults need no check
             return Profile()
-        mistakes = [mistake for name, layer in self.layers for mistake in find_mistakes(name, layer)]
+        from pydantic import ValidationError
+
+        mistakes = []
+        for place, layer in self.layers:
+            try:
+                read_profile(layer)
+            except ValidationError as error:
+                for item in error.errors(include_url=False):
+                    key = ".".join(map(str, item["loc"]))
+                    message = f"{item['msg'][0].lower()}{item['msg'][1:]}, got {item['input']!r}"
+                    if item["type"] == "unexpected_keyword_argument":  # whose value may be a secret
+                        near = find_nearest(key, [known.key for known in list_settings()])
+                        hint = f"did you mean {near}?" if near else "`profiles balanced` lists them all"
+                        message = f"no such setting; {hint}"
+                    mistakes.append(f"{place}: {key}: {message}")
         if mistakes:
             raise ProfileError("\n".join(mistakes))
         return read_profile(self.merged)
@@ -354,23 +368,6 @@ def _profile_type() -> "TypeAdapter[Profile]":
     from pydantic import TypeAdapter  # 70 ms: not needed by --help, nor by the default settings
 
     return TypeAdapter(Profile)
-
-
-def find_mistakes(name: str, layer: Mapping[str, Any]) -> Iterator[str]:
-    """Yield what is wrong with the settings of a layer, each with its place."""
-    from pydantic import ValidationError  # as above
-
-    try:
-        read_profile(layer)
-    except ValidationError as error:
-        for item in error.errors(include_url=False):
-            key = ".".join(map(str, item["loc"]))
-            message = f"{item['msg'][0].lower()}{item['msg'][1:]}, got {item['input']!r}"
-            if item["type"] == "unexpected_keyword_argument":  # whose value may be a secret
-                near = find_nearest(key, [known.key for known in list_settings()])
-                hint = f"did you mean {near}?" if near else "`profiles balanced` lists them all"
-                message = f"no such setting; {hint}"
-            yield f"{name}: {key}: {message}"
 
 
 def read_profile(content: Mapping[str, Any]) -> Profile:

@@ -12,7 +12,6 @@ from retriever.evaluation import (
     SystemSummary,
     compare,
     find_right,
-    list_sections,
     measure_ranking,
     read_questions,
     summarize,
@@ -20,7 +19,7 @@ from retriever.evaluation import (
 from tests.shelf import write_pages
 
 TEN_LINES = "".join(f"# s{number}\n" + 9 * "x\n" for number in range(5))
-SECTIONS = list_sections(placed.node for file in ("a.md", "b.md") for placed in parse_document(file, TEN_LINES).nodes)
+SECTIONS = [placed.node for file in ("a.md", "b.md") for placed in parse_document(file, TEN_LINES).nodes]
 QUESTIONS = QuestionSet(
     "set",
     (
