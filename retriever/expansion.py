@@ -324,7 +324,7 @@ def reason_too_short(question: str) -> str:
 
     What is put as a question says more with as few words: `how does caching work?` is expanded, `caching` is not.
     """
-    words, is_question = count_words(question), read_form(cut_words(question)) not in ("words", "function_words")
+    words, is_question = count_words(question), read_form(cut_words(question)) != "words"
     if words <= (QUESTION_MAX_WORDS if is_question else LOOKUP_MAX_WORDS):
         return f"the question has {pluralize(words, 'word')}"
     return ""

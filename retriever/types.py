@@ -341,9 +341,9 @@ class Degradation:
 Verdict: TypeAlias = Literal["answered", "weak", "none"]
 
 
-# `question`: begins as questions do, or ends in a question mark; `function_words`: one word among `the`, `of` and their
-# like; `words`: any other; `unspaced`: in a script that has no spaces between words; `numbers`: no word at all.
-QuestionForm: TypeAlias = Literal["question", "function_words", "words", "unspaced", "numbers"]
+# `question`: begins as questions do, or ends in a question mark; `words`: any other; `unspaced`: in a script without
+# spaces between words; `numbers`: no word at all.
+QuestionForm: TypeAlias = Literal["question", "words", "unspaced", "numbers"]
 
 
 @dataclass(frozen=True)

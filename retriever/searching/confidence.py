@@ -119,17 +119,17 @@ def is_about_nothing(signals: Signals) -> bool:
 def measure_evidence(signals: Signals) -> dict[str, float]:
     """Return what the models weigh, by the names of `Coefficients`; what is missing, or below 0, is 0.
 
-    One word among function words is together with nothing, nor is a word that no section has, and numbers belong to
-    nothing: every folder has them.
+    A word that no section has is together with nothing, and numbers belong to nothing: every folder has them.
     """
     worth = 0.0 if signals.form == "numbers" else 1.0
-    together = worth * min(signals.together, signals.known) * (0.5 if signals.form == "function_words" else 1.0)
+    together = worth * min(signals.together, signals.known)
+    margin = max(0.0, signals.margin or 0.0)
     reading = LEAST_READ if signals.reading is None else min(MOST_READ, max(LEAST_READ, signals.reading))
     return {
         "coverage": signals.coverage,
         "known": signals.known,
-        "margin": log1p(max(0.0, signals.margin or 0.0)),
-        "lead": worth * signals.lead * min(1.0, max(0.0, signals.margin or 0.0) / NEAR_FROM),
+        "margin": log1p(margin),
+        "lead": worth * signals.lead * min(1.0, margin / NEAR_FROM),
         "together": together,
         "asked": float(signals.form == "question"),
         "reading": (reading - LEAST_READ) / (MOST_READ - LEAST_READ),

@@ -129,9 +129,6 @@ MOST_LOOKED_UP = 20  # unknown words of one question: to look for what one may b
 PART_LETTERS = 3  # of a part that speaks for its identifier: the `Xv7` and `38` of a random key are in many folders
 MOST_READ = 400  # units of a section: one with more is a table or a log
 
-# One telling word among at least three function words, as in `to the was be can is using`.
-FUNCTION_WORDS_FROM = 4
-
 
 @lru_cache(maxsize=16)  # several stages cut one question
 def cut_words(question: str, languages: tuple[str, ...] = ()) -> tuple[TypedWord, ...]:
@@ -156,7 +153,7 @@ def choose_telling(typed_words: Iterable[TypedWord]) -> tuple[Word, ...]:
 
 
 def read_form(typed_words: Sequence[TypedWord]) -> QuestionForm:
-    """Return whether it asks something, is a list of words, is hardly more than function words, or has no words.
+    """Return whether it asks something, is a list of words, or has no words.
 
     A script without spaces has a form of its own: its words are pairs of characters, many of them of two words. Terms
     are counted, for a Latin name has as many letters as a whole question in Chinese.
@@ -168,8 +165,7 @@ def read_form(typed_words: Sequence[TypedWord]) -> QuestionForm:
         return "unspaced"
     if typed_words[0][0].lower().strip(PUNCTUATION) in OPENINGS or typed_words[-1][0].endswith("?"):
         return "question"
-    has_one_word = len(choose_telling(typed_words)) == 1
-    return "function_words" if has_one_word and len(typed_words) >= FUNCTION_WORDS_FROM else "words"
+    return "words"
 
 
 def measure_known(words: Sequence[Word], terms: Mapping[str, "QuestionTerm"], spellings: "Spellings") -> float:

@@ -20,7 +20,7 @@ from tests.tables import read_table
 
 SHARES = st.floats(0, 1)
 MARGINS = st.floats(-50, 50)
-FORMS = st.sampled_from(["question", "function_words", "words", "unspaced", "numbers"])
+FORMS = st.sampled_from(["question", "words", "unspaced", "numbers"])
 SIGNALS = st.builds(Signals, SHARES, SHARES, SHARES, FORMS, MARGINS | st.none(), SHARES)
 READ = st.builds(Reading, st.floats(-20, 20), st.floats(-1, 1)).map(weigh_reading)
 ORDER = ("none", "weak", "answered")
