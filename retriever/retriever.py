@@ -136,22 +136,17 @@ class Retriever(Closing):
         writer = AnswerWriter(generator, seconds, Recorder(), is_asked_for=self.profile.use_llm)
         plan = writer.prepare(AskRequest.of(question).question)
         pieces: tuple[Piece, ...] = ()
-        shown = self.profile.top_k
         if plan is None:
-            answer = self.search(question, max(shown, ANSWERED_FROM))
+            answer = self.search(question, max(self.profile.top_k, ANSWERED_FROM))
         else:
             most = min(self.profile.context_tokens, plan.readable // BYTES_PER_TOKEN)
             found = self.context(question, most, least=ANSWERED_FROM)
             answer, pieces = found.answer, found.context.pieces
         with self.view() as view:
             languages = view.lexical.languages
-
-        def limit(short: ShortAnswer) -> ShortAnswer:
-            return replace(short, answer=replace(short.answer, hits=answer.hits[:shown]))
-
+        shown = replace(answer, hits=answer.hits[: self.profile.top_k])
         tell = on_quoted or (lambda short: None)
-        read = replace(answer, hits=answer.hits[:ANSWERED_FROM])
-        return limit(writer.write(read, plan, pieces, languages, lambda short: tell(limit(short))))
+        return writer.write(shown, answer.hits[:ANSWERED_FROM], plan, pieces, languages, tell)
 
     def tree(self, reference: str = "", depth: int | None = None) -> str:
         """Draw the outline of all documents, or below a folder, file or section.

@@ -14,7 +14,7 @@ from retriever.answering.sentences import check_sentence, choose_sentences, repe
 from retriever.errors import LanguageModelError, NoGeneratorError, WrongAnswerError
 from retriever.served.task import USUAL, Task, fence_lines, json_line, new_nonce, size
 from retriever.trace import Recorder
-from retriever.types import Answer, CitedSentence, DroppedSentence, ShortAnswer, StageName
+from retriever.types import Answer, CitedSentence, DroppedSentence, Hit, ShortAnswer, StageName
 
 if TYPE_CHECKING:
     from retriever.answering.context import Piece
@@ -143,6 +143,7 @@ class AnswerWriter:
     def write(
         self,
         answer: Answer,
+        hits: Sequence[Hit],
         plan: AnswerPlan | None,
         pieces: "Sequence[Piece]",
         languages: tuple[str, ...],
@@ -151,7 +152,8 @@ class AnswerWriter:
         """Return the short answer to what was searched.
 
         Args:
-            answer: the sections.
+            answer: what is shown.
+            hits: of it, that sentences are quoted from; more than are shown where these are few.
             plan: of `prepare`.
             pieces: of the context, for the model.
             languages: that the texts are read in beside English.
@@ -163,7 +165,7 @@ class AnswerWriter:
         dropped: list[DroppedSentence] = []
         writer = ""
         with self.recorder.stage(StageName.ANSWER) as note:
-            quoted = choose_sentences(answer.hits, question)
+            quoted = choose_sentences(hits, question)
             if answer.verdict == "none":  # the nearest line, which may answer in other words, or not at all
                 quoted = quoted[:1]
             on_quoted(ShortAnswer(answer, quoted))
