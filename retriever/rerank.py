@@ -65,7 +65,7 @@ class RerankOutput:
 
     scores: tuple[float, ...]  # 0 to 1, one for each input, in their order; higher is better
     note: str  # what that took, in a few words
-    scale: str = "0 to 1"  # what the scores are
+    scale: str  # what the scores are
 
 
 class Reranker(Protocol):
@@ -116,15 +116,10 @@ def rerank(
 
     scores = []
     entities = find_entities(question) if profile.entity_boost else ()
-    nodes = view.tree.read([candidate.node_id for candidate in candidates]) if entities else {}
-    for candidate, score in zip(candidates, output.scores, strict=True):
-        boost, remark = 0.0, ""
-        if node := nodes.get(candidate.node_id):
-            shown = "\n".join((*node.breadcrumb, node.title, *(unit.in_full for unit in node.units)))
-            named = count_named(entities, shown)
-            boost = named * profile.entity_boost
-            remark = f"{named} of {len(entities)} entities" if named else ""
-        scores.append(RerankScore(candidate, score, boost, remark))
+    for candidate, read, score in zip(candidates, inputs, output.scores, strict=True):
+        named = count_named(entities, read.joined)
+        remark = f"{named} of {len(entities)} entities" if named else ""
+        scores.append(RerankScore(candidate, score, named * profile.entity_boost, remark))
     note.text = output.note
     return blend_orders(scores, BLEND, output.scale)
 
