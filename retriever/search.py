@@ -118,8 +118,8 @@ def find_candidates(
         note.text = f"{len(named.items)} sections" if named else "none"
         direct += [named] if named else []
         recorder.signals = replace(recorder.signals, is_named=is_named)
-    if view.part is not None:  # a section without text hands its rank to another one, which a scope may leave out
-        direct = [replace(ranking, items=view.keep_allowed(ranking.items)) for ranking in direct]
+    # A section without text hands its rank to another one, which a scope may leave out.
+    direct = [replace(ranking, items=view.keep_allowed(ranking.items)) for ranking in direct]
     # An answer is often near what matched: above it, below it, next to it.
     with recorder.stage(StageName.NEIGHBORS) as note:
         rankings = add_neighbors(view, direct, profile)

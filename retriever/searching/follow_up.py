@@ -23,7 +23,6 @@ MAX_SAID_CHARS = 300  # of each question
 MAX_WORDS = 12  # of a question that refers to something; a longer one says what it is about
 MAX_BEFORE = 2  # telling words before the one that refers: behind more of them, it refers to these
 MAX_ELLIPTIC_WORDS = 5  # of one that asks nothing and begins with a small word
-MAX_CARRIED = 6  # words of the questions before that join
 # Of a question's words, those at least so rare beside the rarest: hit@1 is .725 with 0, .775 with .25 to .5, and
 # .700 with .7, and with .25 most are answered.
 LEAST_RARITY = 0.25
@@ -129,5 +128,5 @@ def carry_words(
             break
     rare = {term: found.rarity for term, found in describe(list(spelled)).items()}
     least = LEAST_RARITY * max(rare.values(), default=0.0)
-    best = sorted((term for term in rare if rare[term] >= least), key=lambda term: -rare[term])[:MAX_CARRIED]
-    return asked, tuple(dict.fromkeys(spelled[term] for term in spelled if term in best))
+    telling = {term for term, rarity in rare.items() if rarity >= least}
+    return asked, tuple(dict.fromkeys(word for term, word in spelled.items() if term in telling))

@@ -83,9 +83,7 @@ def rank_by_distance_and_rank(hits: Iterable[Ranked]) -> tuple[Ranked, ...]:
     The discount is the one of DCG (Järvelin and Kekäläinen, TOIS 2002).
     """
     ranks = enumerate(sort_ranked(hits), start=1)
-    return sort_ranked(
-        first_of_each(Ranked(hit.node_id, hit.score / log2(1 + rank), matched=hit.matched) for rank, hit in ranks)
-    )
+    return best_of_each(Ranked(hit.node_id, hit.score / log2(1 + rank), matched=hit.matched) for rank, hit in ranks)
 
 
 def best_of_each(items: Iterable[Ranked]) -> tuple[Ranked, ...]:
@@ -120,11 +118,11 @@ def join_copies(fused: Sequence[Candidate], hashes: Mapping[str, bytes]) -> tupl
     groups: dict[bytes | str, list[Candidate]] = {}
     for item in fused:
         groups.setdefault(hashes.get(item.node_id, item.node_id), []).append(item)
-    return tuple(choose_copy(group) if len(group) > 1 else group[0] for group in groups.values())
+    return tuple(map(choose_copy, groups.values()))
 
 
 def choose_copy(group: Sequence[Candidate]) -> Candidate:
-    """Return the one of several copies that is shown, at the rank of the first."""
+    """Return the one of the copies of a text that is shown, at the rank of the first."""
     first, best = group[0], min(group, key=rank_copy)
     # What matched is where its own text has it.
     matched = {item.source: item.matched for item in best.evidence}

@@ -150,19 +150,14 @@ def read_rows(view: View, candidates: Sequence[Candidate], profile: Profile, acc
     Which lines they have is looked up in the files that `access` allows.
     """
     candidates = candidates[: max(profile.top_k, ANSWERED_FROM)]
-    titles = load_titles(view, candidates)
+    beside = {item.via.node_id for candidate in candidates for item in candidate.evidence if item.via}
+    view.tree.load_nodes([*(candidate.node_id for candidate in candidates), *beside])
+    titles = {node_id: view.tree.node(node_id).title for node_id in beside}
     keys = {item.node_id: view.tree.document_key(item.node_id) for item in candidates}
     anchors = Anchors(view.connection, set(keys.values()), access)
     nodes = view.tree.read(keys)
     fields = reading.fields(view.connection, set(keys.values()))
     return HitRows(candidates, keys, nodes, fields, titles, anchors)
-
-
-def load_titles(view: View, candidates: Sequence[Candidate]) -> dict[str, str]:
-    """Load the nodes of candidates into the tree; return the titles of the sections that brought some of them in."""
-    beside = {item.via.node_id for candidate in candidates for item in candidate.evidence if item.via}
-    view.tree.load_nodes([*(candidate.node_id for candidate in candidates), *beside])
-    return {node_id: view.tree.node(node_id).title for node_id in beside}
 
 
 def score_sections(

@@ -149,7 +149,7 @@ def _read_filter(found: re.Match[str]) -> tuple[str, str]:
     if found["name"]:
         value = found["name"] + (found["value1"] or found["value2"])
     elif not value:
-        value = found["bare"].rstrip(",;!?)") or found["bare"]
+        value = found["bare"].rstrip(",;!?)")
     sign = f"{found['negated']}{found['key']}:"
     if sign not in FILTERS:
         raise QuestionError(f"{sign} has no meaning; -in: and -tag: leave out a folder or a tag")
