@@ -214,11 +214,10 @@ class TokenEncoder(ABC):
             EncoderError: a text is longer than `max_tokens`, or the model cannot be used.
         """
         prefixed = [self._prefixes.document + text for text in texts]
-        read = [CutText(*pair) for pair in zip(prefixed, self._tokens.ids(prefixed), strict=True)]
+        read = list(map(CutText, prefixed, self._tokens.ids(prefixed)))
         for position, text in enumerate(read):  # nothing of a document is cut in silence
             if (length := len(text.ids)) > self._limit:
-                what = f"text {position} has {length} tokens and the encoder reads {self._limit}"
-                raise EncoderError(f"{what}: cut it into chunks")
+                raise EncoderError(f"text {position} has {length} tokens and the encoder reads {self._limit}: cut it")
         return self._embed(read, are_questions=False)
 
     def encode_queries(self, texts: Sequence[str]) -> FloatMatrix:

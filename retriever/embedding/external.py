@@ -79,12 +79,10 @@ class RemoteEncoder(TokenEncoder):
         return self._known_dimension or len(self._ask(["dimension"], None, are_questions=True)[0])
 
     def _embed(self, texts: Sequence[CutText], *, are_questions: bool) -> FloatMatrix:
-        parts = []
-        for start in range(0, len(texts), BATCH_SIZE):
-            batch = [text.text for text in texts[start : start + BATCH_SIZE]]
-            # The model may have been changed under its name: two lengths in one index compare with nothing.
-            parts.append(self._ask(batch, self.dimension, are_questions=are_questions))
-        return np.concatenate(parts)
+        sent = [text.text for text in texts]
+        batches = (sent[start : start + BATCH_SIZE] for start in range(0, len(sent), BATCH_SIZE))
+        # The model may have been changed under its name: two lengths in one index compare with nothing.
+        return np.concatenate([self._ask(batch, self.dimension, are_questions=are_questions) for batch in batches])
 
     def _ask(self, texts: Sequence[str], dimension: int | None, *, are_questions: bool) -> FloatMatrix:
         server = self._server
@@ -141,8 +139,6 @@ class SentenceTransformersEncoder(TokenEncoder):
         try:
             from sentence_transformers import SentenceTransformer  # 5 s, with torch
         except ModuleNotFoundError as error:
-            if error.name != "sentence_transformers":  # it is there, and broken
-                raise
             raise EncoderError(
                 f"encoder.kind sentence-transformers needs the extra `models`; run: {name_installer('models')}"
             ) from error
@@ -203,8 +199,7 @@ def _files_sha256(folder: Path) -> str:
     """Return the hash of the folder's file names and contents, without hidden files and those for people alone."""
     lines = []
     for path in sorted(folder.rglob("*")):
-        inside = path.relative_to(folder)
-        is_hidden = any(part.startswith(".") for part in inside.parts)
-        if path.is_file() and path.suffix != ".md" and not is_hidden:
-            lines.append(f"{inside.as_posix()} {file_sha256(path)}")
+        inside = path.relative_to(folder).as_posix()
+        if path.is_file() and path.suffix != ".md" and "/." not in f"/{inside}":
+            lines.append(f"{inside} {file_sha256(path)}")
     return sha256("\n".join(lines).encode()).hexdigest()

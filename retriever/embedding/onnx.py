@@ -127,7 +127,7 @@ class OnnxEncoder(TokenEncoder):
         token_type = self._card.question_type if are_questions else 0
 
         def embed(text: CutText) -> FloatMatrix:
-            hidden = self._model.run(text.ids, np.full_like(text.ids, token_type))[0]
+            hidden = self._model.run(text.ids, token_type)[0]
             pooled: FloatMatrix = hidden.mean(axis=0) if self._card.pooling == "mean" else hidden[0]
             return pooled
 
@@ -143,7 +143,7 @@ class OnnxEncoder(TokenEncoder):
         """
         prefix = self._prefixes.query if is_question else self._prefixes.document
         ids = self._tokens.cut(prefix + text, self._limit).ids
-        vectors = self._model.run(ids, np.zeros_like(ids), output=-1)[0][1:-1]
+        vectors = self._model.run(ids, output=-1)[0][1:-1]
         return unit_rows(vectors, len(vectors), source=self.name)
 
 
@@ -171,18 +171,15 @@ class Model:
         providers = ["CPUExecutionProvider"]
         with onnx_errors(f"{self._path} cannot be loaded"):
             if (layers := self._path.with_name(LAYERS_NAME)).exists():
-                level = onnxruntime.GraphOptimizationLevel
-                options.graph_optimization_level = level.ORT_DISABLE_ALL  # it is run once, and alike
                 packed = onnxruntime.InferenceSession(str(layers), options, providers=providers)
-                options.graph_optimization_level = level.ORT_ENABLE_ALL
                 names = [output.name for output in packed.get_outputs()]
                 values = map(onnxruntime.OrtValue.ortvalue_from_numpy, packed.run(names, {}))
                 options.add_external_initializers(names, list(values))
             return onnxruntime.InferenceSession(str(self._path), options, providers=providers)
 
-    def run(self, ids: Sequence[int], types: npt.ArrayLike, output: int = 0) -> FloatMatrix:
-        """Return one of its outputs for one row of tokens."""
-        known = {"input_ids": ids, "attention_mask": np.ones_like(ids), "token_type_ids": types}
+    def run(self, ids: Sequence[int], types: npt.ArrayLike = 0, output: int = 0) -> FloatMatrix:
+        """Return one of its outputs for one row of tokens, all of one type or each of its own."""
+        known = {"input_ids": ids, "attention_mask": np.ones_like(ids), "token_type_ids": np.full_like(ids, types)}
         given = {item.name: np.array([known[item.name]], dtype=np.int64) for item in self.session.get_inputs()}
         with onnx_errors(f"{self._path} cannot be run"):
             values: FloatMatrix = self.session.run([self.session.get_outputs()[output].name], given)[0]

@@ -23,7 +23,6 @@ import numpy as np
 import numpy.typing as npt
 
 from retriever.errors import ReadOnlyError, RetrieverError, SnapshotError, StorageError
-from retriever.store.files import writing_to
 from retriever.types import FloatMatrix, WholeMatrix
 
 if TYPE_CHECKING:
@@ -77,7 +76,6 @@ class ExactIndex(VectorSearch):
 
 # In ChromaDB.
 
-DATABASE_NAME = "chroma.sqlite3"
 FULLEST_BATCH = 5_000  # vectors: ChromaDB takes 5,461 at once, and smaller batches take longer for each
 
 _CONFIGURATION: "CreateCollectionConfiguration" = {
@@ -133,20 +131,11 @@ def chroma_errors(folder: Path, *, writing: bool = False) -> Iterator[None]:
 @contextmanager
 def open_client(folder: Path) -> "Iterator[Client]":
     """Open a folder of ChromaDB's, or make one."""
-    path = str(folder.absolute())  # vector files are opened later, by this name: the current folder may change
     with _lock:
         chromadb = import_chromadb()
         # Its own constructor would ask the environment and files for each setting, which takes 8 ms besides.
-        settings = chromadb.Settings.model_construct(
-            is_persistent=True,
-            persist_directory=path,
-            chroma_api_impl="chromadb.api.rust.RustBindingsAPI",
-            chroma_product_telemetry_impl="chromadb.telemetry.product.posthog.Posthog",
-            anonymized_telemetry=False,
-            allow_reset=False,
-            migrations="apply",
-        )
-        client: Client = chromadb.PersistentClient(path, settings=settings)
+        settings = chromadb.Settings.model_construct(anonymized_telemetry=False)
+        client: Client = chromadb.PersistentClient(folder, settings=settings)
     try:
         yield client
     finally:
@@ -218,9 +207,8 @@ def write_vectors(folder: Path, fingerprint: str, keys: Sequence[int], matrix: "
     Raises:
         StorageError: it cannot be written.
     """
-    with writing_to(folder):
-        folder.mkdir(mode=0o700, parents=True)
     with chroma_errors(folder, writing=True):
+        folder.mkdir(mode=0o700, parents=True)
         with open_client(folder) as client:
             collection = client.create_collection(fingerprint, configuration=_CONFIGURATION, embedding_function=None)
             for first in range(0, len(keys), FULLEST_BATCH):
@@ -229,9 +217,8 @@ def write_vectors(folder: Path, fingerprint: str, keys: Sequence[int], matrix: "
                 collection.add(ids=[str(key) for key in keys[batch]], embeddings=rows)
             check_count(collection, len(keys), folder)  # what is logged goes to the vector files now, not in a reader
         # The log is empty now, and six sevenths of the file's pages are free: it had held each vector once more.
-        with closing(sqlite3.connect(folder / DATABASE_NAME)) as database:
+        with closing(sqlite3.connect(folder / "chroma.sqlite3")) as database:
             database.execute("VACUUM")
-    with writing_to(folder):
         for path in folder.rglob("*"):  # ChromaDB obeys the umask
             path.chmod(0o700 if path.is_dir() else 0o600)
         return measure_vectors(folder)
