@@ -7,7 +7,7 @@ code do not. What a link leads to is asked again after each change of the index.
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from enum import Enum, StrEnum
+from enum import StrEnum
 from pathlib import PurePosixPath
 from posixpath import normpath
 from urllib.parse import unquote
@@ -73,16 +73,6 @@ def _read_tag(word: str) -> str:
     return tag if len(tag) <= MAX_TAG_CHARS and any(map(str.isalpha, tag)) else ""
 
 
-class Broken(Enum):
-    """Why a link leads to no node."""
-
-    ESCAPES = "its path leaves the indexed folder"
-    NO_DOCUMENT = "no such document"
-    NOT_A_DOCUMENT = "no document, or none of this index"
-    """A picture, a program, a folder, a page of a site or of a repository whose root is elsewhere: it may be there."""
-    NO_ANCHOR = "no such heading"
-
-
 @dataclass(frozen=True)
 class LinkTargets:
     """All that a link in one indexed folder can lead to."""
@@ -137,8 +127,12 @@ def name_places(nodes: Iterable[tuple[str, Sequence[str], str]]) -> dict[str, st
 _FOLDER_PAGES = ("index", "README", "_index")
 
 
-def resolve_link(link: Link, source_path: str, targets: LinkTargets) -> str | Broken:
-    """Return the id of the node that a link in the document `source_path` leads to, or why there is none."""
+def resolve_link(link: Link, source_path: str, targets: LinkTargets) -> tuple[str | None, str | None]:
+    """Return the id of the node that a link in the document `source_path` leads to, and why there is none.
+
+    Neither is said of what may be there and is no document: a picture, a program, a folder, a page of a site or of a
+    repository whose root is elsewhere.
+    """
     path = None if link.target_path else source_path
     if path is None and link.kind is LinkKind.WIKILINK:
         name = link.target_path.casefold()
@@ -153,15 +147,16 @@ def resolve_link(link: Link, source_path: str, targets: LinkTargets) -> str | Br
         indexes = (folder + name + suffix for name in _FOLDER_PAGES for suffix in READERS)
         path = next((name for name in (relative, *pages, *indexes) if name in targets.anchors), None)
     if path is not None:
-        return _find_anchor(link.anchor, path, targets) or Broken.NO_ANCHOR
+        found = _find_anchor(link.anchor, path, targets)
+        return found, None if found else "no such heading"
     ending = PurePosixPath(link.target_path).suffix.lower()
     # Where the root of a site is, only its generator knows.
     is_elsewhere = relative is None or link.target_path.startswith("/") or ending[1:].isalnum()
     if is_elsewhere and ending not in (*READERS, ".html"):
-        return Broken.NOT_A_DOCUMENT
+        return None, None
     if relative is None:
-        return Broken.ESCAPES
-    return Broken.NOT_A_DOCUMENT if targets.exists(relative) else Broken.NO_DOCUMENT
+        return None, "its path leaves the indexed folder"
+    return None, None if targets.exists(relative) else "no such document"
 
 
 def _find_anchor(anchor: str, path: str, targets: LinkTargets) -> str | None:

@@ -17,7 +17,7 @@ from retriever.types import Chunk, FloatMatrix
 
 if TYPE_CHECKING:
     from pageindex.document import Document
-    from pageindex.node import Node, Unit
+    from pageindex.node import Unit
 
 # A document's rows stand together, and the document of a row is known from its key: a node's is (document_key << 20)
 # plus its place in the document, a chunk's (node_key << 16) plus its place in the node.
@@ -65,7 +65,6 @@ def put_document(
     chunks: Iterable[Sequence[Chunk]],
 ) -> int:
     """Write a document with its nodes, their names and chunks, and its links, not yet resolved; return its key."""
-    from pageindex.document import find_holders
     from pageindex.summary import boilerplate
 
     share = boilerplate([placed.node for placed in document.nodes])
@@ -81,19 +80,7 @@ def put_document(
     ).fetchone()
     fields = [(document_key, position, key, value) for position, (key, value) in enumerate(document.fields)]
     insert(connection, "fields", "document_key, position, key, value", fields)
-    holders = find_holders(document.nodes)
-    node_keys = {placed.node.id: (document_key << NODE_BITS) + place for place, placed in enumerate(document.nodes)}
-    nodes = [
-        (
-            node_keys[placed.node.id],
-            document_key,
-            placed.parent_id,
-            holders.get(placed.node.id),
-            *describe_node(placed.node),
-        )
-        for placed in document.nodes
-    ]
-    insert(connection, "nodes", f"node_key, document_key, parent_id, holder_id, {NODE_COLUMNS}", nodes)
+    node_keys = put_nodes(connection, document_key, document)
     rows = [(name, node_keys[node_id]) for node_id, own in names.items() for name in own]
     insert(connection, "names", "name, node_key", rows)
     pieces = [
@@ -117,20 +104,42 @@ def put_document(
     return document_key
 
 
-NODE_COLUMNS = (
-    "node_id, kind, level, title, breadcrumb, first_line, last_line, text, front_matter_lines, anchor, summary,"
-    " units, body_hash"
-)
+def put_nodes(connection: Connection, document_key: int, document: "Document") -> dict[str, int]:
+    """Write the nodes of a document; return their keys, by their ids."""
+    from pageindex.document import find_holders
 
-
-def describe_node(node: "Node") -> tuple[object, ...]:
-    """Return the values of NODE_COLUMNS."""
-    first, last = (node.span.first, node.span.last) if node.span else (None, None)
-    breadcrumb = json.dumps(node.breadcrumb, ensure_ascii=False)
-    place = (node.id, node.kind.value, node.level, node.title, breadcrumb, first, last)
-    texts = (node.text, node.front_matter_lines, node.anchor, node.summary)
-    words = " ".join(node.body.split())
-    return (*place, *texts, pack_units(node.units), text_hash(words) if words else None)
+    holders = find_holders(document.nodes)
+    node_keys, rows = {}, []
+    for place, placed in enumerate(document.nodes):
+        node, key = placed.node, (document_key << NODE_BITS) + place
+        node_keys[node.id] = key
+        words = " ".join(node.body.split())
+        row = (
+            key,
+            document_key,
+            placed.parent_id,
+            holders.get(node.id),
+            node.id,
+            node.kind.value,
+            node.level,
+            node.title,
+            json.dumps(node.breadcrumb, ensure_ascii=False),
+            node.span and node.span.first,
+            node.span and node.span.last,
+            node.text,
+            node.front_matter_lines,
+            node.anchor,
+            node.summary,
+            pack_units(node.units),
+            text_hash(words) if words else None,
+        )
+        rows.append(row)
+    columns = (
+        "node_key, document_key, parent_id, holder_id, node_id, kind, level, title, breadcrumb, first_line, last_line,"
+        " text, front_matter_lines, anchor, summary, units, body_hash"
+    )
+    insert(connection, "nodes", columns, rows)
+    return node_keys
 
 
 def pack_units(units: "Sequence[Unit]") -> bytes:
@@ -188,7 +197,7 @@ def set_skipped(
 def set_link_targets(connection: Connection, folder: StoredFolder) -> None:
     """Resolve all links of a folder's documents anew: any change may have made or broken one."""
     # 40 ms with what they import, when something has changed.
-    from pageindex.links import Broken, Link, LinkKind, LinkTargets, name_places, note_names, resolve_link
+    from pageindex.links import Link, LinkKind, LinkTargets, name_places, note_names, resolve_link
 
     anchors: dict[str, dict[str, str]] = {}
     query = "SELECT path, anchor, node_id FROM nodes JOIN documents USING (document_key) WHERE folder_key = ?"
@@ -214,13 +223,11 @@ def set_link_targets(connection: Connection, folder: StoredFolder) -> None:
         (folder.key,),
     ).fetchall()
     resolved = []
-    for path, line, target_path, anchor, kind, old_target, old_problem, *key in rows:
+    for path, line, target_path, anchor, kind, target, problem, *key in rows:
         found = resolve_link(Link(line, target_path, anchor, LinkKind(kind)), path, targets)
-        problem = found.value if isinstance(found, Broken) and found is not Broken.NOT_A_DOCUMENT else None
-        target = None if isinstance(found, Broken) else found
         # One file's new heading leaves nearly all links as they were, and each row written is in the log of the commit.
-        if (target, problem) != (old_target, old_problem):
-            resolved.append((target, problem, *key))
+        if found != (target, problem):
+            resolved.append((*found, *key))
     connection.executemany(
         "UPDATE links SET target_id = ?, problem = ? WHERE source_key = ? AND position = ?", resolved
     )
