@@ -1,8 +1,7 @@
 """An index in PostgreSQL: all that knows of it. Nothing else imports it; `retriever.places.ROOMS` leads here.
 
-__init__.py    the store
+__init__.py    the store, and how the server finds the nearest texts
 connection.py  addresses, statements that are written for SQLite in PostgreSQL's words, sessions, errors
-state.py       how the server finds the nearest texts
 command.py     `postgres init|grant|worker`: the owner makes the tables (tables.sql, hnsw.sql, citus.sql) and grants
                rights; workers embed what others have indexed, beside one another
 """
@@ -11,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 
+from retriever.embedding.vectors import VectorSearch
 from retriever.errors import UsageError
 from retriever.lexical.bm25 import IntArray
 from retriever.places import Store
@@ -22,10 +22,10 @@ from retriever.postgres.connection import (
     read_url,
     translate_errors,
 )
-from retriever.postgres.state import TableVectors
 from retriever.store import text_vectors
 from retriever.store.database import Connection
 from retriever.store.reading import StoredState
+from retriever.types import FloatMatrix
 
 
 def open_place(text: str) -> "DatabaseStore":
@@ -76,11 +76,11 @@ class DatabaseStore(Store):
             connection.execute("SET lock_timeout TO 0")
             yield connection
 
-    def open_scan(self, connection: Connection, state: StoredState, node_keys: IntArray | None) -> TableVectors:
+    def open_scan(self, connection: Connection, state: StoredState, node_keys: IntArray | None) -> VectorSearch:
         """Let the server compare all vectors, or those of a part."""
         return TableVectors(connection, state.fingerprint, node_keys)
 
-    def open_graph(self, connection: Connection, state: StoredState) -> TableVectors:
+    def open_graph(self, connection: Connection, state: StoredState) -> VectorSearch:
         """Let the server search its graph."""
         length = text_vectors.dimension(connection, state.fingerprint)
         return TableVectors(connection, state.fingerprint, graph_length=length)
@@ -98,3 +98,43 @@ class DatabaseStore(Store):
         """Vacuum what this role owns, and leave the log to its administrator."""
         connection.execute("VACUUM (SKIP_LOCKED)")
         return []
+
+
+EF_SEARCH = 200  # nodes of the graph that a search keeps in view; pgvector's own is 40
+CANDIDATES_FACTOR = 4  # times as many are taken from the graph as are left by their exact cosines
+
+
+@dataclass
+class TableVectors(VectorSearch):
+    """The vectors in a database."""
+
+    connection: Connection
+    fingerprint: str
+    node_keys: IntArray | None = None
+    """Of the nodes whose texts are meant; None for all."""
+    graph_length: int | None = None
+    """Of the vectors, where they are searched by HNSW; else all are compared."""
+
+    def search(self, query: FloatMatrix, limit: int) -> list[int]:
+        """Do as `VectorSearch.search`."""
+        wanted = str(query[0].tolist())
+        parameters: list[object] = [wanted]
+        among = "EXISTS (SELECT FROM chunks WHERE chunks.text_hash = vectors.text_hash)"
+        if self.node_keys is not None:
+            among = "text_hash IN (SELECT text_hash FROM chunks WHERE node_key = ANY(?))"
+            parameters.append(self.node_keys.tolist())
+        # The planner takes the graph of an encoder where it reads its name, not where that is a parameter.
+        name = self.fingerprint.replace("'", "''")
+        candidates = f"SELECT * FROM vectors WHERE fingerprint = '{name}' AND {among}"
+        if self.graph_length:  # else every one is compared
+            self.connection.execute(f"SET LOCAL hnsw.ef_search = {EF_SEARCH}")
+            self.connection.execute("SET LOCAL hnsw.iterative_scan = relaxed_order")
+            kind = f"halfvec({self.graph_length})"
+            candidates += f" ORDER BY CAST(vector AS {kind}) <=> CAST(? AS {kind}) LIMIT ?"
+            parameters += [wanted, CANDIDATES_FACTOR * limit]
+        nearest = (
+            "SELECT min(chunk_key) FROM (SELECT text_hash, CAST(vector AS vector) <=> CAST(? AS vector) AS distance"
+            f" FROM ({candidates}) AS candidates ORDER BY distance LIMIT ?) AS near"
+            " JOIN chunks USING (text_hash) GROUP BY text_hash"
+        )
+        return [key for (key,) in self.connection.execute(nearest, (*parameters, limit))]

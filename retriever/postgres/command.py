@@ -132,11 +132,10 @@ def work(request: IndexRequest, *, once: bool) -> Iterator[int]:
 
 def claim_texts(connection: Connection) -> dict[bytes, str]:
     """Lock a batch of pending texts that no other worker has, and return it by hash; nothing where there is none."""
-    batches = connection.execute(f"SELECT DISTINCT {BATCH} AS batch FROM pending ORDER BY batch").fetchall()
-    for (batch,) in batches:
+    for (batch,) in connection.execute(f"SELECT DISTINCT {BATCH} AS batch FROM pending ORDER BY batch"):
         if connection.execute(f"SELECT pg_try_advisory_lock({PENDING}, ?)", (batch,)).fetchone()[0]:
             query = f"SELECT text_hash, text FROM pending WHERE {BATCH} = ? ORDER BY place"
-            if texts := dict(connection.execute(query, (batch,)).fetchall()):
+            if texts := dict(connection.execute(query, (batch,))):
                 return texts  # else another worker has just embedded it
     return {}
 

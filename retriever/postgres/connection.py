@@ -144,15 +144,6 @@ class PostgresConnection:
         """Yield nothing: PostgreSQL checks its own pages."""
         yield from ()
 
-    def commit(self) -> None:
-        """End the transaction."""
-        self._own.execute("COMMIT")
-
-    def rollback(self) -> None:
-        """Roll the transaction back; where it failed, the reason was given before."""
-        with contextlib.suppress(Exception):
-            self._own.execute("ROLLBACK")
-
     def close(self) -> None:
         """End the connection."""
         self._own.close()
@@ -162,28 +153,28 @@ class PostgresConnection:
 
 
 def connect(url: DatabaseUrl) -> "psycopg.Connection":
-    """Connect to a server.
+    """Connect to the schema of an index, which may be still to be made.
 
     Raises:
         UsageError: the extra `postgres` is not installed.
     """
     try:
         import psycopg
+        from psycopg import sql
     except ModuleNotFoundError as error:
         hint = f"run: {name_installer('postgres')}"
         raise UsageError("an index in PostgreSQL needs the extra `postgres`", hint=hint) from error
     # Without a password, libpq has PGPASSWORD, .pgpass, or a service file.
-    return psycopg.connect(url.dsn, password=url.password, autocommit=True, application_name="hybrid_retrieve")
+    connection = psycopg.connect(url.dsn, password=url.password, autocommit=True, application_name="hybrid_retrieve")
+    place = sql.SQL("SET search_path TO {}, public; ").format(sql.Identifier(url.schema))
+    connection.execute(place + sql.SQL(SETTINGS))
+    return connection
 
 
 def connect_within(url: DatabaseUrl) -> "psycopg.Connection":
     """Connect to the tables of an index, whose version is checked."""
-    from psycopg import sql
-
     with contextlib.ExitStack() as stack:
         connection = stack.enter_context(contextlib.closing(connect(url)))
-        place = sql.SQL("SET search_path TO {}, public; ").format(sql.Identifier(url.schema))
-        connection.execute(place + sql.SQL(SETTINGS))
         register_vectors(connection, check_tables(connection, url))
         stack.pop_all()
     return connection
@@ -192,10 +183,7 @@ def connect_within(url: DatabaseUrl) -> "psycopg.Connection":
 @contextmanager
 def open_owner(url: DatabaseUrl) -> "Iterator[psycopg.Connection]":
     """Begin a transaction of the owner in the schema of an index, which may be still to be made."""
-    from psycopg import sql
-
     with translate_errors(url), contextlib.closing(connect(url)) as connection, connection.transaction():
-        connection.execute(sql.SQL("SET LOCAL search_path TO {}, public").format(sql.Identifier(url.schema)))
         yield connection
 
 

@@ -7,7 +7,7 @@ import json
 import shlex
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, closing, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -52,12 +52,6 @@ class Connection(Protocol):
 
     def executemany(self, query: str, parameters: Iterable[Sequence[Any]], /) -> Rows:
         """Run one statement for each of several rows of values."""
-
-    def commit(self) -> None:
-        """End the transaction."""
-
-    def rollback(self) -> None:
-        """Roll the transaction back, if there is one."""
 
     def pack_list(self, values: Sequence[int | str]) -> object:
         """Return many values as the one parameter that `reading.GIVEN` takes."""
@@ -190,9 +184,10 @@ def transaction(connection: Connection, kind: str = "IMMEDIATE") -> Iterator[Non
     connection.execute(f"BEGIN {kind}")
     try:
         yield
-        connection.commit()
+        connection.execute("COMMIT")
     except BaseException:
-        connection.rollback()  # nothing is left to do where the disk is full: SQLite has done it
+        with suppress(Exception):  # nothing is left to do where the disk is full, or the server gone
+            connection.execute("ROLLBACK")
         raise
 
 

@@ -113,7 +113,7 @@ def test_a_question_takes_few_statements(larder: str) -> None:
         for question in ("how long is a snapshot kept?", "how is the encyrption key rotated?", "who may read?"):
             with patch.object(PostgresConnection, "execute", autospec=True, side_effect=execute_one) as sent:
                 assert retriever.search(question).hits
-            assert sent.call_count <= 24, question
+            assert sent.call_count <= 31, question  # BEGIN and COMMIT among them
 
 
 def test_equal_scores_rank_by_path_whatever_came_first(any_place: str | Path, tmp_path: Path) -> None:
