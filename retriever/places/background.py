@@ -123,10 +123,9 @@ def add_cosines(parts: Sequence[Cosines]) -> Background | None:
     if not parts:
         return None
     chunks = sum(part.chunks for part in parts)
-    mean, square = (
-        sum(values) / (len(UNRELATED_QUESTIONS) * chunks)
-        for values in ((part.total for part in parts), (part.squares for part in parts))
-    )
+    cosines = len(UNRELATED_QUESTIONS) * chunks
+    mean = sum(part.total for part in parts) / cosines
+    square = sum(part.squares for part in parts) / cosines
     # Six digits: the same on machines that sum in another order.
     deviation = round(max(0.0, square - mean**2) ** 0.5, 6)
     best = median(max(rows) for rows in zip(*(part.best for part in parts), strict=True))

@@ -79,19 +79,12 @@ class ScopedDocument:
 def read_documents(connection: Connection) -> tuple[ScopedDocument, ...]:
     """Return all documents of an index, by folder and path."""
     rows = connection.execute(
-        "SELECT document_key, prefix, folders.path, documents.path, title, dated, mtime_ns"
+        "SELECT prefix, folders.path, document_key, documents.path, title, dated, mtime_ns"
         " FROM documents JOIN folders USING (folder_key) ORDER BY folder_key, documents.path"
     )
     return tuple(
-        ScopedDocument(
-            key,
-            path,
-            (path, prefix + path, f"{PurePosixPath(folder).name}/{path}"),
-            title,
-            dated,
-            mtime_ns,
-        )
-        for key, prefix, folder, path, title, dated, mtime_ns in rows
+        ScopedDocument(key, path, (path, prefix + path, f"{PurePosixPath(folder).name}/{path}"), *rest)
+        for prefix, folder, key, path, *rest in rows
     )
 
 
@@ -267,7 +260,7 @@ class View:
     @cached_property
     def tree(self) -> StoredTree:
         """The documents that searches touch."""
-        return self.whole.tree if self.whole is not None else StoredTree(self.connection)
+        return self.whole.tree if self.whole else StoredTree(self.connection)
 
     @cached_property
     def background(self) -> Background | None:
@@ -282,26 +275,26 @@ class View:
     @cached_property
     def counts(self) -> reading.Counts:
         """How much there is of everything."""
-        if self.whole is not None and self.part is not None:
+        if self.whole and self.part:
             return replace(self.whole.counts, documents=self.part.documents, sections=len(self.part.node_keys))
         return reading.counts(self.connection)
 
     @cached_property
     def lexical(self) -> Bm25:
         """BM25 over the nodes that may be found."""
-        if self.whole is not None and self.part is not None:
+        if self.whole and self.part:
             return self.whole.lexical.restrict(self.part.node_keys)
         return Bm25(self.connection)
 
     @cached_property
     def spellings(self) -> Spellings:
         """The words of the documents."""
-        return self.whole.spellings if self.whole is not None else Spellings(self.connection)
+        return self.whole.spellings if self.whole else Spellings(self.connection)
 
     @cached_property
     def scan(self) -> VectorSearch:
         """The exact search among the vectors of all texts that may be found."""
-        node_keys = self.part.node_keys if self.part is not None else None
+        node_keys = self.part.node_keys if self.part else None
         return self.store.open_scan(self.connection, self.state, node_keys)
 
     @property

@@ -114,9 +114,19 @@ def locate_chroma(index: Path, name: str) -> Path:
 
 
 def list_chroma(index: Path) -> list[Path]:
-    """Return ChromaDB's folders and drafts of some in an index's folder; a copy that somebody made has another name."""
+    """Return ChromaDB's folders, and drafts of some, in an index's folder: no links, nothing of another name in them.
+
+    A copy that somebody made has another name.
+    """
     name = locate_chroma(index, "[0-9a-f]" * 16).name
-    return [folder for ending in ("", ".draft") for folder in index.glob(name + ending) if _is_chroma(folder)]
+    found = [folder for ending in ("", ".draft") for folder in index.glob(name + ending)]
+    return [
+        folder
+        for folder in found
+        if folder.is_dir()
+        and not folder.is_symlink()
+        and all(path.name.startswith("chroma.sqlite3") or len(path.name) == UUID_LENGTH for path in folder.iterdir())
+    ]
 
 
 def require_own(index: Path) -> None:
@@ -140,13 +150,6 @@ def remove_files(index: Path) -> None:
             (index / name).unlink()
     if not any(index.iterdir()):
         index.rmdir()
-
-
-def _is_chroma(folder: Path) -> bool:
-    """Return whether this is a folder, not a link, with nothing of another name in it."""
-    if folder.is_symlink() or not folder.is_dir():
-        return False
-    return all(path.name.startswith("chroma.sqlite3") or len(path.name) == UUID_LENGTH for path in folder.iterdir())
 
 
 # The lock.

@@ -97,16 +97,14 @@ class StoredState:
 
 def read_state(connection: Connection) -> StoredState:
     """Read what is in force."""
-    query = "SELECT key, value FROM meta WHERE key IN ('snapshot', 'fingerprint', 'index_config')"
+    query = "SELECT key, value FROM meta WHERE key IN ('snapshot', 'fingerprint')"
     named = dict(connection.execute(f"{query} UNION ALL SELECT 'pending', CAST(count(*) AS text) FROM pending"))
     pending = int(named["pending"])
     folders = connection.execute("SELECT path FROM folders ORDER BY folder_key")
     fingerprint, share = named.get("fingerprint", ""), 1.0
-    if fingerprint and "index_config" not in named:  # the words are in force, the chunks not yet
-        share = 0.0
-    elif fingerprint and pending:
-        texts = connection.execute("SELECT count(DISTINCT text_hash) FROM chunks").fetchone()[0]
-        share = max(0.0, 1 - pending / texts) if texts else 0.0
+    if fingerprint and pending:
+        (texts,) = connection.execute("SELECT count(DISTINCT text_hash) FROM chunks").fetchone()
+        share = 1 - pending / texts
     return StoredState(named.get("snapshot", ""), fingerprint, share, tuple(path for (path,) in folders))
 
 
@@ -127,14 +125,12 @@ def snapshot(connection: Connection) -> str:
 
 def folders(connection: Connection) -> tuple[StoredFolder, ...]:
     """Return the indexed folders, in the order in which they were added."""
-    rows = connection.execute(
-        "SELECT folder_key, folders.path, prefix, dialect, forgotten.path FROM folders"
-        " LEFT JOIN forgotten USING (folder_key) ORDER BY folder_key, forgotten.path"
+    forgotten = connection.execute("SELECT folder_key, path FROM forgotten ORDER BY path").fetchall()
+    rows = connection.execute("SELECT folder_key, path, prefix, dialect FROM folders ORDER BY folder_key")
+    return tuple(
+        StoredFolder(folder, path, prefix, dialect, tuple(own for key, own in forgotten if key == folder))
+        for folder, path, prefix, dialect in rows
     )
-    forgotten: dict[tuple[int, str, str, str], list[str]] = {}
-    for *folder, path in rows:
-        forgotten.setdefault(tuple(folder), []).extend([path] if path is not None else [])
-    return tuple(StoredFolder(*folder, tuple(paths)) for folder, paths in forgotten.items())
 
 
 def documents(connection: Connection, folder_key: int) -> dict[str, StoredDocument]:
@@ -160,11 +156,11 @@ def document_keys(connection: Connection) -> list[int]:
 
 
 def counts(connection: Connection) -> Counts:
-    row = connection.execute(
+    query = (
         "SELECT (SELECT count(*) FROM documents), (SELECT count(*) FROM nodes WHERE first_line IS NOT NULL),"
         " (SELECT count(*) FROM chunks)"
-    ).fetchone()
-    return Counts(*row)
+    )
+    return Counts(*connection.execute(query).fetchone())
 
 
 def chunk_counts(connection: Connection) -> dict[int, int]:
