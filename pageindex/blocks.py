@@ -10,7 +10,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from html import unescape
-from io import StringIO
 from itertools import chain
 from typing import Literal
 
@@ -22,7 +21,7 @@ from markdown_it.token import Token
 from markdown_it.utils import EnvType
 
 from pageindex.dialects import COMMONMARK, Dialect, open_parser
-from pageindex.front_matter import FrontMatter, read_front_matter
+from pageindex.links import Link, read_link, read_tags, read_wikilink
 from pageindex.rules import is_option, show_component, split_words
 from pageindex.text import Span, strike_out
 
@@ -56,17 +55,6 @@ class BlockKind(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class FoundLink:
-    """A link as inline Markdown writes it."""
-
-    line: int
-    """The line of the file in which it begins, 1-based."""
-    target: str
-    """Its address, or what a wikilink names."""
-    is_wikilink: bool
-
-
-@dataclass(frozen=True, slots=True)
 class Inline:
     """A paragraph, a heading or a cell, read once."""
 
@@ -80,9 +68,9 @@ class Inline:
     """Whether the term is bold."""
     is_picture: bool = False
     """Whether it holds nothing but pictures; beside words, they are not in `text`."""
-    links: tuple[FoundLink, ...] = ()
+    links: tuple[Link, ...] = ()
     tags: tuple[str, ...] = ()
-    """Texts behind a `#` at the beginning or behind a blank, unchecked."""
+    """Without `#`; code, links and attributes have none."""
     linked: int = 0
     """How many of its characters are the texts of links."""
 
@@ -131,26 +119,6 @@ class Block:
             block = pending.pop()
             yield block
             pending.extend(reversed(block.blocks))
-
-
-@dataclass(frozen=True)
-class Markdown:
-    """A document, read."""
-
-    front_matter: FrontMatter
-    """Empty without one."""
-    lines: Sequence[str]
-    """Of the file, with their ends."""
-    blocks: Sequence[Block]
-    """The outermost ones, in the order of lines."""
-
-
-def read_markdown(text: str, dialect: Dialect = COMMONMARK) -> Markdown:
-    """Read a text (LF line ends, no NUL) with its front matter; never raise."""
-    front_matter = read_front_matter(text)
-    lines = [*StringIO(text)]
-    above = front_matter.lines
-    return Markdown(front_matter, lines, read_blocks("".join(lines[above:]), above + 1, dialect))
 
 
 # Blocks.
@@ -429,7 +397,7 @@ class _Inlines:
 
     def __init__(self, tokens: Sequence[Token], line: int, dialect: Dialect) -> None:
         self._tokens, self._first, self._dialect = tokens, line, dialect
-        self._links: list[FoundLink] = []
+        self._links: list[Link] = []
         self._linked = 0
         self._is_picture = not any(token.type != "image" and self._show_inside(token).strip() for token in tokens)
 
@@ -462,7 +430,6 @@ class _Inlines:
             # A reader of another kind of document may leave tags in a comment.
             plain.append(token.content if token.type == "html_inline" else shown if is_plain else "*")
         term, rest, is_bold = self._find_term()
-        tags = [word for word in "".join(plain).split() if word.startswith("#")]
         return Inline(
             "".join(parts),
             term,
@@ -470,7 +437,7 @@ class _Inlines:
             is_bold,
             self._is_picture,
             tuple(self._links),
-            tuple(word[1:] for word in tags),
+            tuple(read_tags("".join(plain).split())),
             self._linked,
         )
 
@@ -485,10 +452,10 @@ class _Inlines:
                 is_shown = self._is_picture or (place and self._show_inside(self._tokens[place - 1]).strip())
                 return (self._show_inside(token) or str(token.attrs.get("title", ""))) if is_shown else ""
             case "wikilink":
-                self._links.append(FoundLink(at, token.meta["note"], is_wikilink=True))
+                self._links += read_wikilink(at, token.meta["note"])
                 return token.content
             case "link_open":
-                self._links.append(FoundLink(at, str(token.attrs.get("href", "")), is_wikilink=False))
+                self._links += read_link(at, str(token.attrs.get("href", "")))
             case "html_inline" | "hidden":
                 return self._show_tag(token.content)
             case "math_inline" | "math_inline_double":

@@ -4,17 +4,18 @@ from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from io import StringIO
+from itertools import chain, pairwise
 from pathlib import PurePosixPath
 
-from pageindex.blocks import BlockKind, Markdown, read_markdown
+from pageindex.blocks import Block, BlockKind, read_blocks
 from pageindex.dialects import COMMONMARK, get_dialect
-from pageindex.front_matter import FrontMatter
-from pageindex.links import Link, find_links
+from pageindex.front_matter import FrontMatter, read_front_matter
+from pageindex.links import Link
 from pageindex.node import Node, NodeKind, Span, Unit
-from pageindex.outline import Heading, cut_blocks, divide, find_headings, github_slug, name_anchors
+from pageindex.outline import Heading, cut_blocks, divide, find_headings, name_anchors
 from pageindex.summary import summarize
-from pageindex.text import fold_words
+from pageindex.text import fold_words, github_slug
 from pageindex.units import read_properties, read_units
 
 MAX_SLUG_CHARS = 100  # of one heading in an id; anchors are not cut
@@ -69,35 +70,38 @@ def parse_document(path: str, text: str, id_prefix: str = "", dialect: str = COM
         id_prefix: what the ids begin with before the path.
         dialect: the name of that of its folder.
     """
-    markdown = read_markdown(text, get_dialect(dialect, path))
-    placed = tuple(_place_nodes(id_prefix + path, path, markdown))
-    found, own_tags = find_links(text for block in markdown.blocks for inner in block.walk() for text in inner.texts)
-    own = [item.node for item in placed if item.node.span]
-    links = tuple((own[bisect_right(own, link.line, key=_first_line) - 1].id, link) for link in found)
-    matter = markdown.front_matter
+    matter, lines = read_front_matter(text), [*StringIO(text)]
+    blocks = read_blocks("".join(lines[matter.lines :]), matter.lines + 1, get_dialect(dialect, path))
+    placed = tuple(_place_nodes(id_prefix + path, path, matter, lines, blocks))
+    texts = [text for block in blocks for inner in block.walk() for text in inner.texts]
+    own = [(item.node.span.first, item.node.id) for item in placed if item.node.span]
+    links = tuple((own[bisect_right(own, (link.line + 1,)) - 1][1], link) for text in texts for link in text.links)
     warnings = (matter.warning,) if matter.warning else ()
     tags: dict[str, str] = {}
-    for tag in (*matter.tags, *own_tags):
+    for tag in chain(matter.tags, *(text.tags for text in texts)):
         tags.setdefault(tag.casefold(), tag)
     return Document(path, placed[0].node.title, matter, placed, links, warnings, tuple(tags.values()))
 
 
-def _first_line(node: Node) -> int:
-    return node.span.first if node.span else 0
-
-
-def _place_nodes(file_id: str, path: str, markdown: Markdown) -> Iterator[Placed]:
+def _place_nodes(
+    file_id: str, path: str, matter: FrontMatter, lines: Sequence[str], blocks: Sequence[Block]
+) -> Iterator[Placed]:
     """Yield the file's node, then its sections in the order of lines."""
-    matter, lines = markdown.front_matter, markdown.lines
-    own_headings = find_headings(markdown.blocks)
+    own_headings = find_headings(blocks)
     title, file_breadcrumb = name_document(path, matter.title, own_headings)
-    headings = sorted((*own_headings, *_find_parts(markdown, own_headings)), key=lambda heading: heading.line)
+    firsts = [matter.lines + 1, *(heading.line for heading in own_headings), len(lines) + 1]
+    parts = (
+        part
+        for own, (first, end) in zip(cut_blocks(blocks, firsts), pairwise(firsts), strict=True)
+        for part in divide(own, lines[first - 1 : end - 1], first)
+    )
+    headings = sorted((*own_headings, *parts), key=lambda heading: heading.line)
     firsts = [1, *(heading.line for heading in headings), len(lines) + 1]
-    cut = cut_blocks(markdown.blocks, firsts)
+    cut = cut_blocks(blocks, firsts)
     anchors = name_anchors(headings)
     above: list[Node] = []  # the nodes around the next one, the file's first
     seen: Counter[str] = Counter()
-    for heading, (first, end), blocks in zip([Heading(0, title, "", 1), *headings], pairwise(firsts), cut, strict=True):
+    for heading, (first, end), own in zip([Heading(0, title, "", 1), *headings], pairwise(firsts), cut, strict=True):
         while above and above[-1].level >= heading.level:
             above.pop()
         parent = above[-1] if above else None
@@ -114,7 +118,7 @@ def _place_nodes(file_id: str, path: str, markdown: Markdown) -> Iterator[Placed
             # A parent that the title only repeats, such as the file of a top heading, is not named twice.
             is_repeated = parent.title == heading.title
             breadcrumb = parent.breadcrumb if is_repeated else (*parent.breadcrumb, parent.title)
-        units = tuple(read_units([block for block in blocks if block.kind is not BlockKind.HEADING]))
+        units = tuple(read_units([block for block in own if block.kind is not BlockKind.HEADING]))
         node = Node(
             id=node_id,
             kind=NodeKind.SECTION if parent else NodeKind.FILE,
@@ -127,7 +131,7 @@ def _place_nodes(file_id: str, path: str, markdown: Markdown) -> Iterator[Placed
             front_matter_lines=0 if parent or matter.warning else matter.lines,
             anchor=anchors[first] if parent else "",
             summary=summarize(units),
-            blocks=tuple(blocks),
+            blocks=tuple(own),
             units=(*properties, *units),
         )
         above.append(node)
@@ -154,13 +158,6 @@ def find_holders(nodes: Sequence[Placed]) -> dict[str, str]:
     if file.span is None and sections:  # it has no lines that could be cited
         holders.setdefault(file.id, sections[0].id)
     return holders
-
-
-def _find_parts(markdown: Markdown, headings: Sequence[Heading]) -> Iterator[Heading]:
-    """Yield where long texts below one heading are divided."""
-    firsts = [markdown.front_matter.lines + 1, *(heading.line for heading in headings), len(markdown.lines) + 1]
-    for (first, end), blocks in zip(pairwise(firsts), cut_blocks(markdown.blocks, firsts), strict=True):
-        yield from divide(blocks, markdown.lines[first - 1 : end - 1], first)
 
 
 # What a document is called: its title, and its file where the title could stand above any other.

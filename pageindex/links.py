@@ -5,18 +5,16 @@ code do not. What a link leads to is asked again after each change of the index.
 """
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import PurePosixPath
 from posixpath import normpath
 from urllib.parse import unquote
 
-from pageindex.blocks import Inline
 from pageindex.formats import READERS, drop_ending
-from pageindex.outline import github_slug
 from pageindex.rules import find_name
-from pageindex.text import fold_heading
+from pageindex.text import fold_heading, github_slug
 
 
 class LinkKind(StrEnum):
@@ -46,31 +44,26 @@ _EXTERNAL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:|//")
 MAX_TAG_CHARS = 100
 
 
-def find_links(texts: Iterable[Inline]) -> tuple[tuple[Link, ...], tuple[str, ...]]:
-    """Return the links to other documents and to headings of this one, and the tags, in the order of `texts`.
-
-    Tags are read as Obsidian does, and returned without `#`; code, links, attributes and blocks of HTML have none.
-    """
-    links: list[Link] = []
-    tags: list[str] = []
-    for text in texts:
-        for found in text.links:
-            if found.is_wikilink:
-                # `note`, `note#heading`, `note#heading#deeper`; a table writes `note\|label`.
-                note, _, anchor = found.target.removesuffix("\\").partition("#")
-                if note.strip() or anchor.strip():
-                    links.append(Link(found.line, note.strip(), anchor.strip(), LinkKind.WIKILINK))
-            elif found.target and not _EXTERNAL.match(found.target):
-                path, _, anchor = found.target.partition("#")
-                links.append(Link(found.line, unquote(path.partition("?")[0]), unquote(anchor), LinkKind.RELATIVE))
-        tags += filter(None, map(_read_tag, text.tags))
-    return tuple(links), tuple(tags)
+def read_link(line: int, target: str) -> Iterator[Link]:
+    """Yield the link to an address that stands in that line, if it leads to a document or to a heading of this one."""
+    if target and not _EXTERNAL.match(target):
+        path, _, anchor = target.partition("#")
+        yield Link(line, unquote(path.partition("?")[0]), unquote(anchor), LinkKind.RELATIVE)
 
 
-def _read_tag(word: str) -> str:
-    """Return the tag that a word behind `#` begins with: letters, digits, `_`, `-` and `/` of any script, no number."""
-    tag = find_name(word, "_-/").strip("/")
-    return tag if len(tag) <= MAX_TAG_CHARS and any(map(str.isalpha, tag)) else ""
+def read_wikilink(line: int, target: str) -> Iterator[Link]:
+    """Yield the link of `note`, `note#heading`, `note#heading#deeper`, if it names anything."""
+    note, _, anchor = target.removesuffix("\\").partition("#")  # a table writes `note\|label`
+    if note.strip() or anchor.strip():
+        yield Link(line, note.strip(), anchor.strip(), LinkKind.WIKILINK)
+
+
+def read_tags(words: Iterable[str]) -> Iterator[str]:
+    """Yield the tags among words, as Obsidian does: `#` and letters, digits, `_`, `-`, `/` of any script, no number."""
+    for word in words:
+        tag = find_name(word[1:], "_-/").strip("/")
+        if word.startswith("#") and len(tag) <= MAX_TAG_CHARS and any(map(str.isalpha, tag)):
+            yield tag
 
 
 @dataclass(frozen=True)

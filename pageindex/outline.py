@@ -5,7 +5,6 @@ is the unit of ranking, of citation and of what is given to read: without parts 
 of its places is shown.
 """
 
-import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise
@@ -13,6 +12,7 @@ from itertools import accumulate, pairwise
 from pageindex.blocks import Block, BlockKind, Inline
 from pageindex.node import PART_LEVEL
 from pageindex.summary import summarize
+from pageindex.text import github_slug
 from pageindex.units import read_units
 
 
@@ -38,13 +38,6 @@ def name_anchors(headings: Iterable[Heading]) -> dict[int, str]:
         used[anchor] = 0
         anchors[heading.line] = anchor
     return anchors
-
-
-def github_slug(title: str) -> str:
-    """Return the title as GitHub makes a fragment of it: lower case, letters, digits, `_` and `-`, spaces as `-`."""
-    words = ("Mn", "Mc", "Me", "Pc", "Nl")  # categories of what is in words besides letters and digits
-    kept = (char for char in title.lower() if char in " -" or char.isalnum() or unicodedata.category(char) in words)
-    return "".join(kept).replace(" ", "-")
 
 
 MAX_SECTION_CHARS = 20_000  # ten pages; a text with headings hardly ever has as much below one

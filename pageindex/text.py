@@ -185,6 +185,13 @@ def count_lines(text: str) -> int:
     return text.count("\n") + (1 if text and not text.endswith("\n") else 0)
 
 
+def github_slug(title: str) -> str:
+    """Return the title as GitHub makes a fragment of it: lower case, letters, digits, `_` and `-`, spaces as `-`."""
+    words = ("Mn", "Mc", "Me", "Pc", "Nl")  # categories of what is in words besides letters and digits
+    kept = (char for char in title.lower() if char in " -" or char.isalnum() or unicodedata.category(char) in words)
+    return "".join(kept).replace(" ", "-")
+
+
 # `[[note]]`, `[[note|label]]`, `![[note]]`: groups note and label; a `(` or `[` behind it makes a link of it, but a
 # footnote does not.
 WIKILINK = re.compile(r"!?\[\[([^\[\]|\n]{1,999})(?:\|([^\[\]|\n]{0,999}))?\]\](?!\(|\[(?!\^))")

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pageindex.blocks import read_markdown
+from pageindex.blocks import read_blocks
 from pageindex.dialects import COMMONMARK, open_parser
 from pageindex.document import parse_document
 from pageindex.formats import with_lf
@@ -33,7 +33,9 @@ def test_headings_are_those_of_the_full_parser(text: str) -> None:
 
 
 def our_headings(text: str) -> list[tuple[int, int]]:
-    return [(heading.level, heading.line) for heading in find_headings(read_markdown(text).blocks)]
+    count = read_front_matter(text).lines
+    blocks = read_blocks("".join(text.split("\n", count)[count:]), count + 1)
+    return [(heading.level, heading.line) for heading in find_headings(blocks)]
 
 
 def full_headings(text: str) -> list[tuple[int, int]]:
