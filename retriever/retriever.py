@@ -113,7 +113,7 @@ class Retriever(Closing):
         self,
         question: AskRequest | str,
         *,
-        on_quoted: Callable[[ShortAnswer], None] | None = None,
+        on_quoted: Callable[[ShortAnswer], None] = lambda short: None,
         quoted: bool = False,
     ) -> ShortAnswer:
         """Return sentences that answer the question, each checked against the lines that it cites, and the sections.
@@ -145,8 +145,7 @@ class Retriever(Closing):
         with self.view() as view:
             languages = view.lexical.languages
         shown = replace(answer, hits=answer.hits[: self.profile.top_k])
-        tell = on_quoted or (lambda short: None)
-        return writer.write(shown, answer.hits[:ANSWERED_FROM], plan, pieces, languages, tell)
+        return writer.write(shown, answer.hits[:ANSWERED_FROM], plan, pieces, languages, on_quoted)
 
     def tree(self, reference: str = "", depth: int | None = None) -> str:
         """Draw the outline of all documents, or below a folder, file or section.

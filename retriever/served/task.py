@@ -80,7 +80,7 @@ def read_answer(text: str, kind: type[Written], *, is_cut: bool = False) -> Writ
     try:
         return kind.model_validate_json(found)
     except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False, include_context=False)[0]
+        first = error.errors()[0]
         place = ".".join(map(str, first["loc"])) or "the object"
         raise WrongAnswerError(f"a wrong shape ({place}: {first['msg']})") from error
 

@@ -290,14 +290,6 @@ def highlight(value: str, words: frozenset[str]) -> Markup:
     return Markup("".join(pieces) + _text(value[position:]))  # all of it is escaped above
 
 
-def color_code(code: str, language: str) -> str:
-    """Return code as HTML, its kinds of tokens as classes."""
-    if language.lower() not in COLORED or len(code) > MAX_COLORED_CHARS:
-        return escape(code)
-    lexer = get_lexer_by_name(language.lower(), stripnl=False, ensurenl=False)
-    return pygments.highlight(code, lexer, _COLORS).removesuffix("\n")
-
-
 def write_formula(latex: str, *, block: bool = False) -> str:
     """Return a formula as MathML, which browsers show without a script; as code where it cannot be read."""
     from latex2mathml.converter import Converter  # 0.1 s: it reads a table of symbols, for the first formula alone
@@ -409,7 +401,10 @@ class _Writer:
             return ""
         label = f'<span class="language">{language}</span>' if language.replace("-", "").isalnum() else ""
         self._uncolored -= len(code)
-        shown = color_code(code, language if self._uncolored > 0 else "")
+        shown = escape(code)
+        if language.lower() in COLORED and len(code) <= MAX_COLORED_CHARS and self._uncolored > 0:
+            lexer = get_lexer_by_name(language.lower(), stripnl=False, ensurenl=False)
+            shown = pygments.highlight(code, lexer, _COLORS).removesuffix("\n")
         return self._wrap(token, "code", f"{label}<pre><code>{shown}</code></pre>")
 
     def _wrap(self, token: Token, own_class: str, html: str) -> str:
