@@ -1,6 +1,5 @@
 """Texts to vectors: the kinds of encoder, each in its module, and which one the settings ask for."""
 
-from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -78,8 +77,3 @@ def open_bundled(settings: EncoderSettings, name: str) -> "OnnxEncoder | BothEnc
     from retriever.embedding.both import BothEncoder
 
     return BothEncoder(bundled_encoder(settings), bundled_encoder(settings, "multilingual"))
-
-
-def unread_tokens(encoder: Encoder, questions: Sequence[str]) -> list[int]:
-    """Return how many tokens at the end of each question the encoder does not read."""
-    return [max(0, count - encoder.max_tokens) for count in encoder.count_tokens(questions)]

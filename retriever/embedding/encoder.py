@@ -221,7 +221,7 @@ class TokenEncoder(ABC):
         return self._embed(read, are_questions=False)
 
     def encode_queries(self, texts: Sequence[str]) -> FloatMatrix:
-        """Do as `encode_documents`, but of a longer question read only `max_tokens` tokens: see `unread_tokens`.
+        """Do as `encode_documents`, but of a longer question read only `max_tokens` tokens.
 
         Raises:
             EncoderError: the model cannot be used.

@@ -383,4 +383,4 @@ def list_reasons(candidate: Candidate, titles: Mapping[str, str]) -> tuple[str, 
             case Source.RERANK:
                 reasons["chosen by the model that reads the candidates"] = None
     copies = name_copies(candidate.node_id, candidate.copies)
-    return (*reasons, copies) if copies else tuple(reasons)
+    return tuple(filter(None, (*reasons, copies)))

@@ -21,7 +21,6 @@ from typing import Any
 
 import numpy as np
 
-from retriever.embedding import unread_tokens
 from retriever.embedding.encoder import can_read, unit_rows
 from retriever.errors import EncoderError, NoIndexError, QuestionError, suggest
 from retriever.lexical.languages import detect_language
@@ -223,8 +222,8 @@ def encode(encoder: Encoder, queries: Sequence[Query], recorder: Recorder) -> En
     Args:
         encoder: of the vectors in force.
         queries: the question first.
-        recorder: learns what is not read of a long text, or why there are no vectors: then the result is None, as for a
-            question in letters that the encoder does not know.
+        recorder: learns what is not read of a long question, or why there are no vectors: then the result is None, as
+            for a question in letters that the encoder does not know.
     """
     question = queries[0].text
     is_read = can_read(encoder, question)
@@ -235,17 +234,15 @@ def encode(encoder: Encoder, queries: Sequence[Query], recorder: Recorder) -> En
         return None
     vectors = np.zeros((len(queries), encoder.dimension), np.float32)
     try:
+        unread = encoder.count_tokens([question])[0] - encoder.max_tokens  # other texts are short
+        if unread > 0:
+            reason = f"the last {unread} tokens of the question are more than the model reads"
+            recorder.degrade(StageName.EMBED, reason)
         for is_hypothetical, encode_texts in ((False, encoder.encode_queries), (True, encoder.encode_documents)):
             places = [place for place, query in enumerate(queries) if query.is_hypothetical is is_hypothetical]
-            if not places:
-                continue
-            texts = [queries[place].text for place in places]
-            for place, count in zip(places, unread_tokens(encoder, texts), strict=True):
-                if count:
-                    text = f"expanded text {place}" if place else "question"
-                    reason = f"the last {count} tokens of the {text} are more than the model reads"
-                    recorder.degrade(StageName.EMBED, reason)
-            vectors[places] = unit_rows(encode_texts(texts), len(places), encoder.dimension)
+            if places:
+                texts = [queries[place].text for place in places]
+                vectors[places] = unit_rows(encode_texts(texts), len(places), encoder.dimension)
     except EncoderError as error:
         recorder.degrade(StageName.SEMANTIC, error)
         return None
