@@ -340,7 +340,7 @@ def _read_terms(block: Block, lead: _Lead) -> Iterator[Unit]:
             term = inner
         elif term is not None:
             name = show_block(term)
-            text = f"{name}{'' if name.endswith(('?', '!', ':')) else ':'} {show_block(inner)}"
+            text = f"{as_label(name)}{show_block(inner)}"
             yield Unit(UnitKind.DEFINITION, Span(term.first, inner.last), text, lead.text, name)
 
 
@@ -409,12 +409,12 @@ MAX_TERM_CHARS = 80
 def is_label(inline: Inline) -> bool:
     """Return whether a paragraph is bold as a whole, as people write a heading that no outline shows."""
     is_short = len(inline.term) <= MAX_TERM_CHARS and not inline.term.endswith((".", "!"))
-    return inline.is_bold and inline.rest.strip() in ("", *_COLONS) and (is_short or inline.term.endswith("?"))
+    return inline.is_bold and inline.rest.strip() in ("", *_COLONS) and is_short
 
 
 def introduces(text: str) -> bool:
     """Return whether a paragraph introduces what stands behind it: it ends with a colon, or as no sentence does."""
-    return _is_colon(text) or (text[-1:].isalnum() and len(split_sentences(text)[-1]) <= MAX_TERM_CHARS)
+    return _is_colon(text) or text[-1:].isalnum()
 
 
 def _is_colon(text: str) -> bool:
