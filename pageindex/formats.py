@@ -14,18 +14,7 @@ Reader: TypeAlias = Callable[[str], str]
 """The text of a file, with LF line ends and without NUL, to Markdown of as many lines; the same text gives the same."""
 
 
-def read_markdown(text: str) -> str:
-    """Return Markdown as it is."""
-    return text
-
-
-READERS: dict[str, Reader] = {
-    ".md": read_markdown,
-    ".markdown": read_markdown,
-    ".mdx": read_markdown,
-    ".qmd": read_markdown,
-    ".txt": read_markdown,
-}
+READERS: dict[str, Reader] = dict.fromkeys((".md", ".markdown", ".mdx", ".qmd", ".txt"), str)
 """Endings in lower case, with their dot, to readers; files with these endings are documents."""
 
 
@@ -80,8 +69,9 @@ def decode(raw: bytes) -> tuple[str, tuple[str, ...]]:
         # A file in UTF-8 with a broken byte has others that are whole; an old file of Western Europe has none.
         is_western = not is_utf16 and raw.decode("utf-8", "ignore").isascii()
         text = raw.decode("cp1252" if is_western else encoding, "replace")
-        place = f" at byte {error.start}" if is_utf16 else f", first in line {_count_line(raw[: error.start])}"
-        warnings = (f"not {encoding.upper()}{place}: {'read as Windows-1252' if is_western else 'replaced'}",)
+        line = with_lf(raw[: error.start].decode(encoding, "replace")).count("\n") + 1
+        made = "read as Windows-1252" if is_western else "replaced"
+        warnings = (f"not {encoding.upper()}, first in line {line}: {made}",)
     if "\0" in text[:BINARY_PROBE_BYTES]:
         raise NotTextError("binary: it holds NUL bytes")
     if "\0" in text:
@@ -96,8 +86,3 @@ def decode(raw: bytes) -> tuple[str, tuple[str, ...]]:
 def with_lf(text: str) -> str:
     """Turn CRLF and lone CR into LF; other separators (U+2028, U+0085, form feed) end no line in an editor."""
     return text.replace("\r\n", "\n").replace("\r", "\n") if "\r" in text else text
-
-
-def _count_line(raw: bytes) -> int:
-    """Return the number, from 1, of the line in which these bytes of UTF-8 end."""
-    return with_lf(raw.decode()).count("\n") + 1

@@ -2,7 +2,7 @@
 
 import fnmatch
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -25,21 +25,15 @@ MARKERS = {
 
 def find_dialect(folder: Path) -> str:
     """Return the name of the dialect of an indexed folder: that of the nearest marker, in it or above it."""
-    for place in _list_places(folder):
+    for place in (folder, *folder.parents[:LEVELS_ABOVE]):
         with suppress(OSError):
             names = os.listdir(place)  # noqa: PTH208 - names are all that is looked at
             for dialect, markers in MARKERS.items():
                 if any(_has(place, names, marker) for marker in markers):
                     return dialect
+            if ".git" in names:  # nothing above a repository counts
+                break
     return "commonmark"
-
-
-def _list_places(folder: Path) -> Iterator[Path]:
-    """Yield the folder and those above it in which a marker counts: none above a repository."""
-    for place in (folder, *folder.parents[:LEVELS_ABOVE]):
-        yield place
-        if (place / ".git").exists():
-            return
 
 
 def _has(folder: Path, names: Sequence[str], marker: str) -> bool:
