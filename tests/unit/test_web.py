@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from markupsafe import Markup
 
+from retriever import display
 from retriever.display import open_templates
 
 PACKAGE = Path(__file__).parents[2] / "retriever"
@@ -21,6 +22,13 @@ def test_what_a_template_prints_is_escaped_and_sanitized(tmp_path: Path) -> None
     page = open_templates(tmp_path).get_template("a.html").render(x=HOSTILE, trusted=Markup("<b>"))
     safe = "&#34;&#39;&gt;&lt;script&gt;&amp;\ufffd\ufffd"
     assert page == f'<a href="{safe}" title="{safe}"><i>{safe}</i>{safe}.</a><b>'
+
+
+@pytest.mark.parametrize("path", TEMPLATES, ids=lambda path: path.name)
+def test_what_a_template_takes_from_the_words_for_people_is_there(path: Path) -> None:
+    assert [
+        name for name in re.findall(r"\bdisplay\.(\w+)", path.read_text("utf-8")) if not hasattr(display, name)
+    ] == []
 
 
 @pytest.mark.parametrize("path", TEMPLATES, ids=lambda path: path.name)
