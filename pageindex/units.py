@@ -28,7 +28,6 @@ class _Lead:
 
     line: int
     text: str
-    term: str = ""
     is_label: bool = False
     """Whether it says nothing by itself: `**Options**`, the title of a tab."""
     introduces: bool = False
@@ -72,7 +71,7 @@ def read_units(blocks: Sequence[Block], lead: _Lead | None = None) -> Iterator[U
             term = find_marked_term(block.texts[0])
             units = tuple(_make_parts(UnitKind.DEFINITION if term else UnitKind.PARAGRAPH, block, own, term))
             above = f"{own.text} {as_label(text) if begun else text}".strip()
-            lead = _Lead(own.line, above, term, begun, introduces(text), units)
+            lead = _Lead(own.line, above, begun, introduces(text), units)
         elif text:
             yield from _read_block(block, own)
     yield from lead.units if lead else ()  # nothing stands behind it
@@ -200,10 +199,10 @@ def _read_code(block: Block, lead: _Lead) -> Iterator[Unit]:
         begin = top + start if start else lead.line
         last = top + end - 1 if is_long else block.last
         text = " ".join(" ".join(lines[start:end]).split())
-        above, term = (lead.text, lead.term) if not start else ("", "")
+        above = "" if start else lead.text
         is_wide = max(map(len, lines[start:end]), default=0) > MAX_UNIT_CHARS
         for part in _cut_long(text) if is_wide else [text]:
-            yield from _make(UnitKind.CODE, Span(begin, min(last, block.last)), part, above, term)
+            yield from _make(UnitKind.CODE, Span(begin, last), part, above)
 
 
 def _cut_code(lines: Sequence[str]) -> Iterator[tuple[int, int]]:
