@@ -54,9 +54,8 @@ def find_bundled(settings: EncoderSettings, made_by: str | None) -> "OnnxEncoder
     """Return the bundled encoder that settings of the kind `onnx` mean, as in `open_encoder`; None for others."""
     for name in CHOICES:  # one by one: an index of English opens no other model
         encoder = open_bundled(settings, name)
-        if settings.model in (encoder.bundled_as, encoder.name):
-            return encoder
-        if not settings.model and encoder.fingerprint == made_by:
+        names = (encoder.bundled_as, encoder.name)
+        if settings.model in names if settings.model else encoder.fingerprint == made_by:
             return encoder
     return None if settings.model else bundled_encoder(settings)
 

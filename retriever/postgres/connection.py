@@ -129,16 +129,14 @@ class PostgresConnection:
         begins = query.startswith("BEGIN")  # two statements, for which there is no binary form
         return self._own.cursor(binary=not begins).execute(translate(query), parameters or None)
 
-    def executemany(self, query: str, parameters: Iterable[Sequence[Any]], /) -> Rows:
+    def executemany(self, query: str, parameters: Iterable[Sequence[Any]], /) -> None:
         """Run one statement for each of several rows of values."""
-        cursor = self._own.cursor(binary=True)
         if rows := list(parameters):
-            cursor.executemany(translate(query), rows)
-        return cursor
+            self._own.cursor(binary=True).executemany(translate(query), rows)
 
     def pack_list(self, values: Sequence[int | str]) -> object:
         """Return the list, which the server takes as an array."""
-        return list(values)
+        return values
 
     def find_damage(self) -> Iterator[str]:
         """Yield nothing: PostgreSQL checks its own pages."""

@@ -50,7 +50,7 @@ class Connection(Protocol):
     def execute(self, query: str, parameters: Sequence[Any] = (), /) -> Rows:
         """Run one statement."""
 
-    def executemany(self, query: str, parameters: Iterable[Sequence[Any]], /) -> Rows:
+    def executemany(self, query: str, parameters: Iterable[Sequence[Any]], /) -> object:
         """Run one statement for each of several rows of values."""
 
     def pack_list(self, values: Sequence[int | str]) -> object:
@@ -86,8 +86,8 @@ class FileConnection(sqlite3.Connection):
         return [f"{name} is not defined as it should be" for name in sorted(others)]
 
     def _check_pages(self) -> list[str]:
-        found = [str(clause) for (clause,) in self.execute(f"PRAGMA integrity_check({MAX_NAMED})")]
-        clauses = [clause.removeprefix("*** in database main ***") for clause in found if clause != "ok"]
+        rows = self.execute(f"PRAGMA integrity_check({MAX_NAMED})")
+        clauses = [clause.removeprefix("*** in database main ***") for (clause,) in rows if clause != "ok"]
         return [" ".join(clause.split())[:MAX_CHARS] for clause in clauses]
 
     def _check_keys(self) -> list[str]:
@@ -202,7 +202,7 @@ def translate_sqlite_errors(folder: Path) -> Iterator[None]:
     try:
         yield
     except sqlite3.Error as error:
-        name = getattr(error, "sqlite_errorname", "") or ""
+        name = getattr(error, "sqlite_errorname", "")
         if name.startswith(("SQLITE_FULL", "SQLITE_IOERR", "SQLITE_READONLY", "SQLITE_CANTOPEN", "SQLITE_PERM")):
             cure = "free some space or name another"
             raise StorageError(f"the index {folder} cannot be read or written: {error}; {cure}") from error

@@ -68,12 +68,6 @@ _NODES = (
     "SELECT node_id, kind, path, nodes.title, level, breadcrumb, first_line, last_line, text, front_matter_lines,"
     " anchor, summary, units, node_key, document_key, holder_id FROM nodes JOIN documents USING (document_key)"
 )
-_LINK_TARGETS = (
-    "WITH wanted AS (SELECT node_id, node_key, position, target_id FROM nodes"
-    " JOIN links ON source_key = node_key WHERE node_id = ?)"
-    " SELECT target.node_id, target.document_key FROM wanted"
-    " JOIN nodes AS target ON target.node_id = wanted.target_id ORDER BY wanted.node_key, wanted.position"
-)
 
 
 def select(connection: Connection, query: str, values: Iterable[int | str], *before: object) -> Rows:
@@ -249,7 +243,13 @@ def keys_of_nodes(connection: Connection, node_ids: Iterable[str]) -> dict[str, 
 
 def link_targets(connection: Connection, node_id: str) -> Iterable[tuple[str, int]]:
     """Return (node id, document key) of what each working link of a node leads to, in their order."""
-    return connection.execute(_LINK_TARGETS, (node_id,))
+    query = (
+        "WITH wanted AS (SELECT node_id, node_key, position, target_id FROM nodes"
+        " JOIN links ON source_key = node_key WHERE node_id = ?)"
+        " SELECT target.node_id, target.document_key FROM wanted"
+        " JOIN nodes AS target ON target.node_id = wanted.target_id ORDER BY wanted.node_key, wanted.position"
+    )
+    return connection.execute(query, (node_id,))
 
 
 def _read_node(row: tuple[Any, ...]) -> StoredNode:
