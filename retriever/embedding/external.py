@@ -94,9 +94,6 @@ class RemoteEncoder(TokenEncoder):
 
 # By sentence-transformers.
 
-# Models call it one of these.
-_DOCUMENT_PROMPTS = ("document", "passage", "corpus")
-
 
 class SentenceTransformersEncoder(TokenEncoder):
     """Unit vectors from PyTorch; a text's vector is the same to about 1e-6 whatever is encoded with it.
@@ -172,7 +169,8 @@ class SentenceTransformersEncoder(TokenEncoder):
 
 def own_prefixes(model: "SentenceTransformer") -> Prefixes:
     """Return the prefixes that the model itself asks for."""
-    document = next((model.prompts[name] for name in _DOCUMENT_PROMPTS if model.prompts.get(name)), "")
+    names = ("document", "passage", "corpus")  # models call it one of these
+    document = next((model.prompts[name] for name in names if model.prompts.get(name)), "")
     return Prefixes(model.prompts.get("query") or "", document)
 
 

@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 
     from chromadb import Collection
     from chromadb.api.client import Client
-    from chromadb.api.collection_configuration import CreateCollectionConfiguration
 
 
 BLOCK = 512  # vectors that are made float32 at once, which fit into the cache of a core
@@ -77,19 +76,6 @@ class ExactIndex(VectorSearch):
 # In ChromaDB.
 
 FULLEST_BATCH = 5_000  # vectors: ChromaDB takes 5,461 at once, and smaller batches take longer for each
-
-_CONFIGURATION: "CreateCollectionConfiguration" = {
-    "hnsw": {
-        "space": "cosine",
-        # Both 200: recall@10 of 1.000 at 100,000 clustered vectors (defaults: .999), and a query for 100 needs them.
-        "ef_construction": 200,
-        "ef_search": 200,
-        # Nothing stays in a log, which each opening would replay into files made of the memory of that process.
-        "sync_threshold": 1,
-        "batch_size": 1,
-    }
-}
-
 
 # Readers of one folder share what ChromaDB opened for the first of them, and it counts them without a lock: of two that
 # open it at the same time it would forget one, files and memory.
@@ -210,7 +196,23 @@ def write_vectors(folder: Path, fingerprint: str, keys: Sequence[int], matrix: "
     with chroma_errors(folder, writing=True):
         folder.mkdir(mode=0o700, parents=True)
         with open_client(folder) as client:
-            collection = client.create_collection(fingerprint, configuration=_CONFIGURATION, embedding_function=None)
+            collection = client.create_collection(
+                fingerprint,
+                configuration={
+                    "hnsw": {
+                        "space": "cosine",
+                        # Both 200: recall@10 of 1.000 at 100,000 clustered vectors (defaults: .999), and a query for
+                        # 100 needs them.
+                        "ef_construction": 200,
+                        "ef_search": 200,
+                        # Nothing stays in a log, which each opening would replay into files made of the memory of that
+                        # process.
+                        "sync_threshold": 1,
+                        "batch_size": 1,
+                    }
+                },
+                embedding_function=None,
+            )
             for first in range(0, len(keys), FULLEST_BATCH):
                 batch = slice(first, first + FULLEST_BATCH)
                 rows = matrix[batch].astype(np.float32)

@@ -20,7 +20,6 @@ from retriever.store import database, reading
 from retriever.store.database import Connection, transaction, translate_sqlite_errors
 from retriever.store.files import (
     FILE_NAME,
-    LOGS,
     absolute,
     list_chroma,
     locate_chroma,
@@ -230,8 +229,7 @@ class FolderStore(Store):
 
     def updated(self) -> float:
         """Return when its files last changed."""
-        files = [self.folder / name for name in (FILE_NAME, *LOGS)]
-        found = [file.stat() for file in files if file.exists()]
+        found = [file.stat() for file in self.folder.glob(f"{FILE_NAME}*")]
         return max((status.st_mtime for status in found if status.st_size), default=0.0)  # a reader makes an empty log
 
     def size_bytes(self) -> int:

@@ -317,7 +317,7 @@ class View:
         """
         # Of a part, a graph would find too few: those that lie on the way to others are left out.
         graph = self.graph if self.part is None and how in APPROXIMATE else None
-        nearest = (self.scan if graph is None else graph).search(vector, limit)
+        nearest = (graph or self.scan).search(vector, limit)
         rows = reading.select(self.connection, text_vectors.NEAR_TEXTS, nearest, self.state.fingerprint)
         return text_vectors.near_chunks(rows, vector, self.common)
 

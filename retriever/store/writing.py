@@ -145,7 +145,7 @@ def put_nodes(connection: Connection, document_key: int, document: "Document") -
 def pack_units(units: "Sequence[Unit]") -> bytes:
     """Return units as bytes: a third of their texts, which are in `text` as well."""
     rows = [(kind.value, span.first, span.last, *rest) for kind, span, *rest in units]
-    return zlib.compress(json.dumps(rows, ensure_ascii=False, separators=(",", ":")).encode())
+    return zlib.compress(json.dumps(rows, ensure_ascii=False).encode())
 
 
 def remove_documents(connection: Connection, document_keys: Sequence[int]) -> None:
