@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from retriever.places.view import StoredTree, View
-from retriever.searching.fusion import best_of_each, read_priors, reciprocal_rank_fusion, sort_ranked
+from retriever.searching.fusion import best_of_each, reciprocal_rank_fusion, sort_ranked
 from retriever.settings import Profile
 from retriever.types import Ranked, Ranking, Relation, RelationKind, Source
 
@@ -29,8 +29,7 @@ def add_neighbors(view: View, rankings: Sequence[Ranking], profile: Profile) -> 
             else own
             for own in rankings
         ]
-    priors, _ = read_priors(view, rankings, profile)
-    fused = reciprocal_rank_fusion(rankings, profile.rrf_k, priors)[: profile.candidate_cap]
+    fused = reciprocal_rank_fusion(rankings, profile.rrf_k)[: profile.candidate_cap]
     hits = [Ranked(candidate.node_id, candidate.score) for candidate in fused]
     known = [item for ranking in rankings for item in ranking.items]
     # A section may have ten thousand children: each counts by this list alone, and no more of them than become
