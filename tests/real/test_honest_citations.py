@@ -141,6 +141,6 @@ def test_a_long_section_whose_property_answers_is_quoted_from_its_beginning(tmp_
     shelf = Shelf(tmp_path, {"oven.md": "---\nheat: 220\n---\n# Oven\n\n" + "It is hot.\n\n" * 400})
     shelf.update()
     with shelf.open(top_k=1) as retriever:
-        pieces = retriever.context("heat", max_tokens=300).context.pieces
-    assert [piece.span.first for piece in pieces] == [2, 4]
-    assert [piece.text.split("\n")[0] for piece in pieces] == ["heat: 220", "# Oven"]
+        context = retriever.context("heat", max_tokens=300).context
+    assert [piece.span.first for piece in context.pieces] == [4]
+    assert "` `Oven` `heat: 220`, cut: the section" in context.markdown

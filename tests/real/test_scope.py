@@ -123,7 +123,8 @@ def test_a_filter_that_leaves_nothing_says_so(retriever: Retriever, question: st
 def test_front_matter_is_no_text(retriever: Retriever) -> None:
     found = retriever.search("status draft author")
     assert not any("draft" in hit.text for hit in found.hits)
-    assert "Ann Lee" not in retriever.context(AskRequest("Ann Lee", scope=Scope(folders=("station",)))).context.markdown
+    pieces = retriever.context(AskRequest("Ann Lee", scope=Scope(folders=("station",)))).context.pieces
+    assert not any("Ann Lee" in piece.text for piece in pieces)
 
 
 def test_the_page_and_the_api(index: Path) -> None:
