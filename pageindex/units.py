@@ -358,8 +358,17 @@ def _read_table(block: Block, lead: _Lead) -> Iterator[Unit]:
         held = [(name, cell) for name, cell in zip_longest(names, cells, fillvalue="") if cell]
         titles = CELL.join(name for name, _ in held) if len(held) > 1 and header else header
         term = cells[0] if len(held) > 1 and len(cells[0].split()) <= MAX_TERM_WORDS else ""
-        for part in _cut_long(CELL.join(cell for _, cell in held)):
-            yield from _make(UnitKind.ROW, row.span, part, titles, term)
+        text = CELL.join(cell for _, cell in held)
+        if len(text) <= MAX_UNIT_CHARS:
+            yield from _make(UnitKind.ROW, row.span, text, titles, term)
+            continue
+        (first_name, first), *others = held
+        for name, cell in others or held:  # a question asks for one of its cells
+            beside = [(first_name, first[:PART_CHARS])] if others else []
+            for part in _cut_long(cell):
+                shown = [*beside, (name, part)]
+                keys = CELL.join(key for key, _ in shown)
+                yield from _make(UnitKind.ROW, row.span, CELL.join(own for _, own in shown), keys, term)
 
 
 # Terms, labels, introductions.
