@@ -5,13 +5,14 @@ from dataclasses import dataclass, replace
 from retriever.embedding.encoder import measure_foreign
 from retriever.errors import ScopeError, SnapshotError
 from retriever.indexing.request import FolderAccess
+from retriever.lexical.sections import drop_days
 from retriever.models import OpenModels
 from retriever.places.view import View
 from retriever.query import Query, SearchedScope
 from retriever.searching.confidence import measure_lead
 from retriever.searching.fusion import join_copies, read_priors, reciprocal_rank_fusion
 from retriever.searching.hits import build_hits, lacks_day, read_rows
-from retriever.searching.known_items import rank_names
+from retriever.searching.known_items import find_dated, rank_names
 from retriever.searching.neighbors import add_neighbors
 from retriever.searching.queries import EncodedQueries, ExpandedQuery, encode, weigh_queries
 from retriever.searching.scope import find_part
@@ -141,7 +142,7 @@ def encode_queries(
     queries = weigh_queries(expanded.question, expanded.expansion, profile)
     with recorder.stage(StageName.EMBED) as note:
         encoder = models.encoder_for(view, recorder)
-        encoded = encode(encoder, queries, recorder) if encoder else None
+        encoded = encode(encoder, without_days(view, queries), recorder) if encoder else None
         note.text = "one vector" if len(queries) == 1 else f"{len(queries)} texts"
         if encoded is None:
             note.skip()
@@ -152,6 +153,16 @@ def encode_queries(
         queries = weigh_queries(expanded.question, expansion, profile)
         encoded = replace(encoded, vectors=encoded.vectors[are_kept]) if encoded else None
     return queries, encoded
+
+
+def without_days(view: View, queries: tuple[Query, ...]) -> tuple[Query, ...]:
+    """Return the queries to embed: a day that sections have in common is left to their names.
+
+    All sections of a day are as near to it, whatever they are about.
+    """
+    question, *others = queries
+    is_dated = find_dated(view, question.text)
+    return (replace(question, text=drop_days(question.text)), *others) if is_dated else queries
 
 
 def gather_signals(

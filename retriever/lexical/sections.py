@@ -85,6 +85,17 @@ def find_days(text: str) -> list[str]:
     return list(dict.fromkeys(day for day in cut_days(text) if len(day) > len("2024")))
 
 
+def drop_days(text: str) -> str:
+    """Return a text without the words that make its days, or the text where nothing else is left.
+
+    >>> drop_days("what was decided on 12 October 2026")
+    'what was decided on'
+    """
+    words, days = text.split(), find_days(text)
+    others = (words[:place] + words[place + 1 :] for place in range(len(words)))
+    return " ".join(word for word, left in zip(words, others, strict=True) if find_days(" ".join(left)) == days) or text
+
+
 def cut_days(text: str) -> Iterator[str]:
     """Yield the days and months of a text, the years beside them, and an empty text for each other word.
 

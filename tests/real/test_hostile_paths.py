@@ -55,7 +55,7 @@ def check(said: object) -> None:
 @pytest.mark.parametrize("payload", PAYLOADS, ids=range(len(PAYLOADS)))
 def test_nothing_from_outside_comes(place: Path, payload: str, cli: Cli) -> None:
     reference = payload.replace("{place}", str(place))
-    for command in ("read", "tree", "forget"):
+    for command in ("read", "tree", "forget") if "\0" not in reference else ():  # no command line can hold one
         check(cli(command, "--index", place / "index", "--", reference, code=range(3)))
     with open_retriever(index=place / "index") as retriever:
         assert retriever.status().index.documents == 2

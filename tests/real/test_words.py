@@ -6,10 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from retriever import open_retriever
 from retriever.lexical.sections import mark_property
 from retriever.query import AskRequest, Scope
 from retriever.retriever import Retriever
-from tests.shelf import open_pages
+from tests.shelf import open_pages, write_pages
 from tests.tables import read_table
 
 GEARS = (
@@ -143,3 +144,11 @@ def test_yesterday_is_the_day_before_today(tmp_path: Path) -> None:
         answer = retriever.search("what happened yesterday?")
     assert "Day 1." in answer.hits[0].text
     assert [item.wrote for item in answer.corrections] == ["yesterday"]
+
+
+def test_of_a_day_the_section_about_the_topic_is_first(tmp_path: Path) -> None:
+    meeting = "# Board\n\n## Attendance\n\nPresent: Ada, Bo.\n\n## Treasurer\n\nThe account stands at 43 euros.\n"
+    pages = {f"2025-{month:02}-08.md": meeting for month in (3, 4, 5)}
+    with open_retriever([write_pages(tmp_path / "docs", pages)], tmp_path / "index") as retriever:
+        first = retriever.search("how much money did we have on 8 March 2025").hits[0]
+    assert (first.file, first.title) == ("2025-03-08.md", "Treasurer")
