@@ -88,7 +88,7 @@ def build_hits(
         # The file may have changed since it was indexed: what is cited is where the text stands now.
         anchor = rows.anchors.anchor(key, node.body_span, node.body or node.text)
         passage = find_passage(node, asked, scored[node.id], find_matched(candidate))
-        text = cut_to_lines(node, passage.span, profile.final_text_chars)
+        text = cut_to_lines(node, passage.span, profile.final_text_chars, passage.sentence)
         looked_through = [" ".join((*node.breadcrumb, node.title)), *(unit.in_full for unit in node.units)]
         hits.append(
             Hit(
@@ -293,11 +293,17 @@ def is_usual(view: View, value: str) -> bool:
     return bool(terms) and 2 * len(view.lexical.find_holding(terms)) > documents > 1
 
 
-def cut_to_lines(node: Node, span: Span | None, max_chars: int) -> str:
-    """Cut a section's text to `max_chars`: from its beginning, or from some lines of it that would be cut off."""
+def cut_to_lines(node: Node, span: Span | None, max_chars: int, sentence: str = "") -> str:
+    """Cut a section's text to `max_chars`: from its beginning, or from some lines of it that would be cut off.
+
+    Far in a long line, as of a transcript, it is the sentence and what follows it.
+    """
     lines, place = node.body.split("\n"), 0
-    if span is not None and node.body_span is not None and span.first > node.body_span.first:
-        place = span.first - node.body_span.first
+    begin = node.body.find(sentence)
+    if begin - node.body.rfind("\n", 0, begin) > max_chars:
+        return cut(f"…{node.body[begin:]}", max_chars)
+    if span is not None and node.body_span is not None:
+        place = max(0, span.first - node.body_span.first)
         if len("\n".join(lines[: place + len(span)])) <= max_chars:
             place = 0
     # Without what opens it, code would be read as text, and a row without the names of its columns.
