@@ -29,7 +29,7 @@ from retriever.places.view import View
 from retriever.searching.citations import Anchor, Anchors
 from retriever.store import reading
 from retriever.store.database import Connection
-from retriever.store.reading import OutlineNode, read_titles
+from retriever.store.reading import read_titles
 from retriever.store.text_vectors import distinct_keys, relate, vectors_of_chunks, vectors_of_nodes
 from retriever.store.writing import NODE_BITS
 from retriever.text import cut
@@ -286,7 +286,7 @@ def read_nodes(connection: Connection, reference: str, depth: int | None) -> tup
     """Read the nodes at and below the one that a reference names, with their texts; raises as `load_tree_at`."""
     tree, top = load_tree_at(connection, reference)
     found = list(tree.walk(top, depth))
-    stored = {node.id: node for node in reading.nodes(connection, (node.id for node in found))}
+    stored = reading.nodes(connection, [node.id for node in found])
     return tuple(stored.get(node.id, node) for node in found)  # folders are in no row
 
 
@@ -354,18 +354,14 @@ def find_relations(view: View, reference: str, access: FolderAccess, most: int) 
     above = tree.parent(node_id)
     # The links of a file stand in its sections.
     sections = () if above else tree.sections(tree.document_key(node_id))
-    linking = dict.fromkeys([node_id, *(section.id for section in sections)])
-    linked = {
-        kind: [node for own in linking for node in list_linked(own) if node.id not in linking]
-        for kind, list_linked in (("links", tree.links), ("backlinks", tree.backlinks))
+    linking = {node_id, *(section.id for section in sections)}
+    found = {
+        "parent": [above.id] if above else [],
+        "children": [node.id for node in tree.children(node_id)],
+        "siblings": [node.id for node in tree.siblings(node_id)],
+        "links": [own for own in reading.link_targets(view.connection, linking) if own not in linking],
+        "backlinks": [own for own in reading.link_sources(view.connection, linking) if own not in linking],
     }
-    kinds: dict[str, Iterable[OutlineNode]] = {
-        "parent": [above] if above else [],
-        "children": tree.children(node_id),
-        "siblings": tree.siblings(node_id),
-        **linked,
-    }
-    found = {kind: list(dict.fromkeys(node.id for node in nodes)) for kind, nodes in kinds.items()}
     with contextlib.suppress(RetrieverError):  # it has no text, or the index no vectors: the rest can be said
         found["similar"] = list(score_similar(view, node_id, MOST_RELATED))
     cited = cite_nodes(view, [node_id, *(own for ids in found.values() for own in ids[:most])], access)
@@ -373,10 +369,10 @@ def find_relations(view: View, reference: str, access: FolderAccess, most: int) 
     return Relations(cited[node_id], beside)
 
 
-def cite_nodes(view: View, node_ids: Iterable[str], access: FolderAccess) -> dict[str, Neighbour]:
-    """Cite loaded files and sections, by their ids; a file without lines above its first heading by all its lines."""
-    tree = view.tree
-    nodes = tree.read(node_ids)
+def cite_nodes(view: View, node_ids: Sequence[str], access: FolderAccess) -> dict[str, Neighbour]:
+    """Cite files and sections, by their ids; a file without lines above its first heading by all its lines."""
+    tree, nodes = view.tree, reading.nodes(view.connection, node_ids)
+    tree.load_nodes(node_ids)
     keys = {node_id: tree.document_key(node_id) for node_id in nodes}
     anchors = Anchors(view.connection, set(keys.values()), access)
     cited = {}
@@ -457,10 +453,11 @@ def score_similar(
     nearest = view.find_nearest(mean, max(FIRST_CHUNKS, 3 * count) + len(owners), "exact")
     candidates = {chunk.node_id for chunk in nearest} - of_file - templates
     tree.load_nodes(candidates)
-    linked = {node.document_key for part in of_file if unlinked for node in (*tree.links(part), *tree.backlinks(part))}
+    links = (reading.link_targets, reading.link_sources) if unlinked else ()
+    linked = {key for list_linked in links for key in list_linked(connection, of_file).values()}
     shown = [
         node.id
-        for node in tree.read(candidates).values()
+        for node in reading.nodes(connection, candidates).values()
         if node.has_text
         and tree.document_key(node.id) not in linked
         and not (elsewhere and name_folder(node.id) == name_folder(node_id))

@@ -133,9 +133,9 @@ class Part:
 class StoredTree:
     """A tree that grows by whole documents, so that an answer costs what it touches, not what is indexed.
 
-    What its methods say of a node never depends on what else has been loaded: a document comes with all its nodes,
-    links bring in the documents that they lead to, and folders, which would have to know all documents, are left out.
-    Texts are those of `read` alone. Belongs to one snapshot; every method must be called in a snapshot of that.
+    What its methods say of a node never depends on what else has been loaded: a document comes with all its nodes, and
+    folders, which would have to know all documents, are left out. Texts are those of `read` alone. Belongs to one
+    snapshot; every method must be called in a snapshot of that.
     """
 
     def __init__(self, connection: Connection) -> None:
@@ -165,7 +165,7 @@ class StoredTree:
 
     def read(self, node_ids: Iterable[str]) -> dict[str, Node]:
         """Read the nodes with their texts, by their ids; they need not be loaded, and are not kept."""
-        return {node.id: node for node in reading.nodes(self._connection, node_ids)}
+        return reading.nodes(self._connection, node_ids)
 
     def sections(self, document_key: int) -> Sequence[OutlineNode]:
         """Return the nodes of a loaded document that have lines, in document order."""
@@ -195,25 +195,10 @@ class StoredTree:
     def siblings(self, node_id: str, count: int | None = None) -> Sequence[OutlineNode]:
         """Return the other children of its parent, nearest first, at most `count`; a file has none."""
         node = self._nodes[node_id]
-        if node.parent_id is None:
-            return ()
-        family = self._families[node.parent_id]
+        family = self._families[node.parent_id] if node.parent_id else [node]
         place = family.index(node)
         near = sorted(range(len(family)), key=lambda at: abs(at - place))
         return [family[at] for at in near[1:]][:count]
-
-    def links(self, node_id: str) -> Sequence[OutlineNode]:
-        """Return the nodes that it links to, those that it contains first, then in the order of the links."""
-        targets = dict(reading.link_targets(self._connection, node_id))
-        self.load(targets.values())
-        below = [child.id for child in self.children(node_id) if child.id in targets]
-        return [self._nodes[target] for target in dict.fromkeys([*below, *targets])]
-
-    def backlinks(self, node_id: str) -> Sequence[OutlineNode]:
-        """Return the nodes that link to it, each once, by document and place."""
-        sources = dict(reading.link_sources(self._connection, node_id))
-        self.load(sources.values())
-        return [self._nodes[source] for source in sources]
 
 
 @dataclass

@@ -182,9 +182,10 @@ def outlines(connection: Connection, document_keys: Iterable[int]) -> Iterator[O
         yield OutlineNode(NodeKind(kind), _read_span(first, last), *place)
 
 
-def nodes(connection: Connection, node_ids: Iterable[str]) -> Iterator[Node]:
-    """Return the nodes of these ids, in any order; ids that are not there are left out."""
-    return (stored.node for stored in map(_read_node, select(connection, f"{_NODES} WHERE node_id {GIVEN}", node_ids)))
+def nodes(connection: Connection, node_ids: Iterable[str]) -> dict[str, Node]:
+    """Return the nodes of these ids, by their ids, in any order; ids that are not there are left out."""
+    rows = select(connection, f"{_NODES} WHERE node_id {GIVEN}", node_ids)
+    return {stored.node.id: stored.node for stored in map(_read_node, rows)}
 
 
 def shown_texts(connection: Connection, node_keys: Iterable[int]) -> Iterator[tuple[int, int, str, tuple[Unit, ...]]]:
@@ -241,15 +242,15 @@ def keys_of_nodes(connection: Connection, node_ids: Iterable[str]) -> dict[str, 
     return dict(select(connection, f"SELECT node_id, node_key FROM nodes WHERE node_id {GIVEN}", node_ids))
 
 
-def link_targets(connection: Connection, node_id: str) -> Iterable[tuple[str, int]]:
-    """Return (node id, document key) of what each working link of a node leads to, in their order."""
+def link_targets(connection: Connection, node_ids: Iterable[str]) -> dict[str, int]:
+    """Map the nodes that working links of these nodes lead to, in the order of the links, to their document keys."""
     query = (
-        "WITH wanted AS (SELECT node_id, node_key, position, target_id FROM nodes"
-        " JOIN links ON source_key = node_key WHERE node_id = ?)"
-        " SELECT target.node_id, target.document_key FROM wanted"
-        " JOIN nodes AS target ON target.node_id = wanted.target_id ORDER BY wanted.node_key, wanted.position"
+        "WITH wanted AS (SELECT node_key, position, target_id FROM nodes"
+        f" JOIN links ON source_key = node_key WHERE node_id {GIVEN})"
+        " SELECT node_id, document_key FROM wanted"
+        " JOIN nodes ON node_id = target_id ORDER BY wanted.node_key, position"
     )
-    return connection.execute(query, (node_id,))
+    return dict(select(connection, query, node_ids))
 
 
 def _read_node(row: tuple[Any, ...]) -> StoredNode:
@@ -278,11 +279,11 @@ def read_titles(breadcrumb: str) -> tuple[str, ...]:
     return tuple(json.loads(breadcrumb))
 
 
-def link_sources(connection: Connection, node_id: str) -> Iterable[tuple[str, int]]:
-    """Return (node id, document key) of each node that links to this one, each once, by document and place."""
-    query = "SELECT node_id, document_key FROM nodes WHERE node_id <> ? AND node_key IN"
-    query += " (SELECT source_key FROM links WHERE target_id = ?) ORDER BY document_key, node_key"
-    return connection.execute(query, (node_id, node_id))
+def link_sources(connection: Connection, node_ids: Iterable[str]) -> dict[str, int]:
+    """Map the nodes that link to any of these, by document and place, to their document keys."""
+    sources = f"SELECT source_key FROM links WHERE target_id {GIVEN}"
+    query = f"SELECT node_id, document_key FROM nodes WHERE node_key IN ({sources}) ORDER BY node_key"
+    return dict(select(connection, query, node_ids))
 
 
 def link_ids(connection: Connection, document_key: int) -> dict[tuple[str, str, str], str]:

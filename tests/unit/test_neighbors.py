@@ -53,8 +53,6 @@ def test_relatives_come_in_document_order_and_siblings_nearest_first(tree: Store
     assert ids(tree.siblings(f"{G}/install/mac")) == ["windows", "linux"]
     assert ids(tree.siblings(f"{G}/install/windows", 1)) == ["linux"]
     assert ids(tree.siblings("guide.md")) == []
-    assert ids(tree.links(f"{G}/install")) == ["faq.md#faq/why"]
-    assert ids(tree.backlinks("faq.md#faq/why")) == [f"{G}/install"]
 
 
 def test_one_step_in_each_direction(tree: StoredTree) -> None:
