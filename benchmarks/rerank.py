@@ -13,12 +13,11 @@ rewordings: the question's words, and words of everyday life. Prints means over 
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from math import inf
 from pathlib import Path
 from random import Random
 from statistics import mean
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, ClassVar
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
@@ -26,7 +25,7 @@ from benchmarks.quality import Benchmark
 from retriever import open_retriever, rerank
 from retriever.evaluation import DEPTH, Question, find_right, measure_ranking, read_questions
 from retriever.query import AskRequest, Expansion
-from retriever.rerank import RerankInput, RerankOutput, rank_value
+from retriever.rerank import RerankInput, rank_value
 from retriever.retriever import Retriever
 from retriever.settings import DEFAULT_PROFILE, merge
 
@@ -74,11 +73,13 @@ class Scripted:
     order: Sequence[str] = ()
     """The same, best first."""
 
-    def score(self, question: str, candidates: Sequence[RerankInput], seconds: float = inf) -> RerankOutput:
+    scale: ClassVar[str] = "scripted"
+
+    def score(self, question: str, candidates: Sequence[RerankInput]) -> list[float]:
         """Score the candidates by their rank in the script."""
         assert len(candidates) == len(self.pool), "the same question gives the same candidates"
         ranks = {node_id: rank for rank, node_id in enumerate(self.order, start=1)}
-        return RerankOutput(tuple(rank_value(ranks[node_id]) for node_id in self.pool), "scripted", "scripted")
+        return [rank_value(ranks[node_id]) for node_id in self.pool]
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,15 +9,12 @@ which llama.cpp, vLLM, Infinity, Jina and Cohere speak.
 """
 
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
-from math import inf, log2
+from dataclasses import dataclass
+from math import inf, log2, tanh
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NamedTuple, Protocol
+from typing import TYPE_CHECKING, ClassVar, Protocol
 
-import numpy as np
-import numpy.typing as npt
-from pydantic import BaseModel, Field, create_model
+from pydantic import BaseModel, Field
 from pydantic.config import JsonDict
 
 from pageindex.node import Node, Span
@@ -59,20 +56,14 @@ class RerankInput:
         return f"{self.titles}\n{self.text}"
 
 
-@dataclass(frozen=True)
-class RerankOutput:
-    """The scores of the candidates."""
-
-    scores: tuple[float, ...]  # 0 to 1, one for each input, in their order; higher is better
-    note: str  # what that took, in a few words
-    scale: str  # what the scores are
-
-
 class Reranker(Protocol):
     """A question and candidates in, scores out."""
 
-    def score(self, question: str, candidates: Sequence[RerankInput]) -> RerankOutput:
-        """Score each candidate, which come best first."""
+    scale: ClassVar[str]
+    """What the scores are."""
+
+    def score(self, question: str, candidates: Sequence[RerankInput]) -> list[float]:
+        """Score the first candidates, as many as it can read, 0 to 1; higher is better. They come best first."""
 
 
 def rank_value(rank: int) -> float:
@@ -104,7 +95,7 @@ def rerank(
         return candidates
     try:
         inputs = build_inputs(view, candidates, words, profile)
-        output = reranker.score(question, inputs)
+        scores = reranker.score(question, inputs)
     except UnfitModelError as error:
         recorder.notes.append(str(error))
         note.skip()
@@ -114,14 +105,14 @@ def rerank(
         note.text = "failed"
         return candidates
 
-    scores = []
+    note.text = pluralize(len(scores), "candidate")
+    # Those that it did not read stay behind the others, in their order.
+    scores += map(rank_value, range(len(scores) + 1, len(candidates) + 1))
     entities = find_entities(question) if profile.entity_boost else ()
-    for candidate, read, score in zip(candidates, inputs, output.scores, strict=True):
-        named = count_named(entities, read.joined)
-        remark = f"{named} of {len(entities)} entities" if named else ""
-        scores.append(RerankScore(candidate, score, named * profile.entity_boost, remark))
-    note.text = output.note
-    return blend_orders(scores, BLEND, output.scale)
+    named = [count_named(entities, read.joined) for read in inputs]
+    boosts = [profile.entity_boost * count for count in named]
+    remarks = [f"{count} of {len(entities)} entities" if count else "" for count in named]
+    return blend_orders(candidates, scores, boosts, remarks, reranker.scale)
 
 
 # What a reranker reads
@@ -154,32 +145,33 @@ def find_words(node: Node, words: Collection[str]) -> Span | None:
 # One order of two
 
 
-class RerankScore(NamedTuple):
-    """A candidate as it was scored."""
-
-    candidate: Candidate
-    score: float  # 0 to 1
-    boost: float = 0.0  # what it gains for entities of the question, at least 0
-    note: str = ""  # what the boost is for
-
-
-def blend_orders(scores: Sequence[RerankScore], blend: float, scale: str) -> tuple[Candidate, ...]:
-    """Return the candidates by (1 - blend) * (score + boost) + blend * rank_value(fused rank), best first.
+def blend_orders(
+    candidates: Sequence[Candidate],
+    scores: Sequence[float],
+    boosts: Sequence[float],
+    remarks: Sequence[str],
+    scale: str,
+) -> tuple[Candidate, ...]:
+    """Return the candidates by (1 - BLEND) * (score + boost) + BLEND * rank_value(fused rank), best first.
 
     The value of the fused rank is shared as the score of the fusion was.
+
+    Args:
+        candidates: in fused order, which ties keep.
+        scores: of the reranker, 0 to 1.
+        boosts: what each gains for entities of the question, at least 0.
+        remarks: what the boosts are for.
+        scale: what the scores are.
     """
-    # Ties are in fused order. The fused order has the scale of a reranker's: `rank_value` falls from 1, most among the
-    # first ranks, so that the blend protects the fusion's first hits far more than its last. Unlike weights that differ
-    # from rank to rank (qmd's .75, .60, .40), it never puts one of two candidates with the same score above the one
-    # that was before it.
-    in_order = sorted(range(len(scores)), key=lambda place: (-scores[place].score, place))
-    rank_of = {place: rank for rank, place in enumerate(in_order, start=1)}
+    # The fused order has the scale of a reranker's: `rank_value` falls from 1, most among the first ranks, so that the
+    # blend protects the fusion's first hits far more than its last. Unlike weights that differ from rank to rank (qmd's
+    # .75, .60, .40), it never puts one of two candidates with the same score above the one that was before it.
     reranked = []
-    for place, (candidate, score, boost, note) in enumerate(scores):
-        fused, own = blend * rank_value(place + 1), (1.0 - blend) * (score + boost)
-        total = sum(item.share for item in candidate.evidence)
-        evidence = [item._replace(share=fused * item.share / total if total else 0.0) for item in candidate.evidence]
-        evidence.append(Evidence(Source.RERANK, rank_of[place], score, scale, own, note=note))
+    for place, (candidate, score, boost, remark) in enumerate(zip(candidates, scores, boosts, remarks, strict=True)):
+        fused, own = BLEND * rank_value(place + 1), (1.0 - BLEND) * (score + boost)
+        evidence = [item._replace(share=fused * item.share / (candidate.score or 1)) for item in candidate.evidence]
+        rank = 1 + sum(other > score for other in scores)
+        evidence.append(Evidence(Source.RERANK, rank, score, scale, own, note=remark))
         evidence.sort(key=lambda item: -item.share)
         reranked.append(candidate._replace(score=fused + own, evidence=tuple(evidence), scale=SCALE))
     return tuple(sorted(reranked, key=lambda candidate: -candidate.score))
@@ -212,8 +204,6 @@ _EXAMPLE = '{"best_first": [2, 3, 1]}'
 # (candidates, characters of a passage), from the most that is worth asking for to the least
 PLANS = ((30, 600), (30, 450), (15, 500), (10, 350), (6, 250), (6, 100))
 
-RANK_SCALE = "1 / log2(1 + the model's rank)"
-
 
 class Order(BaseModel):
     """The model's answer; which numbers are candidates is checked later."""
@@ -221,23 +211,26 @@ class Order(BaseModel):
     best_first: list[int]
 
 
-@lru_cache(maxsize=64)
 def order_of(count: int) -> type[Order]:
     """Return the shape for `count` candidates. The schema asks for no others, but they are read if they come."""
     item: JsonDict = {"type": "integer", "minimum": 1, "maximum": count}
-    numbers = Field(json_schema_extra={"minItems": 1, "maxItems": count, "items": item})
-    return create_model("Order", __base__=Order, best_first=(Annotated[list[int], numbers], ...))
+
+    class Bounded(Order):
+        best_first: list[int] = Field(json_schema_extra={"minItems": 1, "maxItems": count, "items": item})
+
+    return Bounded
 
 
 @dataclass(frozen=True)
 class LlmReranker:
     """Scores from a language model."""
 
+    scale: ClassVar[str] = "1 / log2(1 + the model's rank)"
     generator: "Generator"
     is_forced: bool = True  # whether it ranks however well it was seen to do that
 
-    def score(self, question: str, candidates: Sequence[RerankInput]) -> RerankOutput:
-        """Do as `Reranker.score`; candidates that the model cannot read stay behind the others, in their order."""
+    def score(self, question: str, candidates: Sequence[RerankInput]) -> list[float]:
+        """Do as `Reranker.score`; LanguageModelError, or RerankerError where the model was not tried yet."""
         abilities = self.generator.abilities
         if not (self.is_forced or (abilities and abilities.lists)):
             kind = UnfitModelError if abilities else RerankerError
@@ -245,7 +238,7 @@ class LlmReranker:
             raise kind(f"{self.generator.name} {why}: reranking is off for it; --rerank-kind llm forces it")
         return self.order(question, candidates)
 
-    def order(self, question: str, candidates: Sequence[RerankInput], seconds: float = 0) -> RerankOutput:
+    def order(self, question: str, candidates: Sequence[RerankInput], seconds: float = 0) -> list[float]:
         """Return the values of the ranks that the model gives the first candidates, as many as it can read in time."""
         generator, nonce = self.generator, new_nonce()
         instructions = _INSTRUCTIONS.format(nonce=nonce)
@@ -253,32 +246,25 @@ class LlmReranker:
         room = generator.room(instructions, max_tokens)
         speed, limit = generator.speed or USUAL, seconds or generator.stage_s
         for count, chars in PLANS:
-            planned = [replace(item, text=cut(item.text, chars)) for item in candidates[:count]]
-            material = fence_lines(list_lines(question, planned), nonce)
+            shown = [
+                {"number": number, "titles": item.titles, "passage": cut(item.text, chars)}
+                for number, item in enumerate(candidates[:count], start=1)
+            ]
+            material = fence_lines([json_line({"question": question}), *map(json_line, shown)], nonce)
             has_room = size(material) <= room
-            if has_room and speed.seconds(size(instructions) + size(material), 8 + 3 * len(planned)) <= limit:
+            if has_room and speed.seconds(size(instructions) + size(material), 8 + 3 * len(shown)) <= limit:
                 break
         else:
             raise generator.explain_slow(limit) if has_room else generator.explain_narrow()
-        task = Task(
-            instructions, material, order_of(len(planned)), max_tokens, seconds=seconds or inf, example=_EXAMPLE
-        )
+        shape = order_of(len(shown))
+        task = Task(instructions, material, shape, max_tokens, seconds=seconds or inf, example=_EXAMPLE)
         order = generator.write(task)
-        places = [number - 1 for number in order.best_first if 1 <= number <= len(planned)]
+        places = [number - 1 for number in order.best_first if 1 <= number <= len(shown)]
         if not places:
             raise WrongAnswerError("the model named none of the candidates")
-        # Those that it does not name follow in their order, then those that it did not read.
-        ranked = dict.fromkeys([*places, *range(len(candidates))])
-        scores = {place: rank_value(rank) for rank, place in enumerate(ranked, start=1)}
-        note = f"{pluralize(len(planned), 'candidate')}, 1 call"
-        return RerankOutput(tuple(scores[place] for place in range(len(candidates))), note, RANK_SCALE)
-
-
-def list_lines(question: str, candidates: Sequence[RerankInput]) -> list[str]:
-    """Return the question and the candidates, numbered from 1, as lines of JSON."""
-    numbered = enumerate(candidates, start=1)
-    shown = ({"number": number, "titles": item.titles, "passage": item.text} for number, item in numbered)
-    return [json_line({"question": question}), *map(json_line, shown)]
+        # Those that it does not name follow in their order.
+        ranked = list(dict.fromkeys([*places, *range(len(shown))]))
+        return [rank_value(ranked.index(place) + 1) for place in range(len(shown))]
 
 
 # A cross-encoder
@@ -291,42 +277,39 @@ SERVER_SHARE = 1 / 3  # of llm.seconds, that is waited for a server: it only rea
 class OnnxReranker:
     """Scores from a folder with model.onnx, tokenizer.json and reranker.json."""
 
+    scale: ClassVar[str] = "cross-encoder, 0 to 1"
+
     def __init__(self, settings: RerankSettings) -> None:
         """Take the settings that name the model, which is loaded when it is first needed."""
         self._model = CrossEncoder(Path(settings.model).expanduser(), usable_cores(), MAX_TOKENS)
 
-    def score(self, question: str, candidates: Sequence[RerankInput]) -> RerankOutput:
+    def score(self, question: str, candidates: Sequence[RerankInput]) -> list[float]:
         """Do as `Reranker.score`; EncoderError where the model cannot be used."""
-        logits = [self._model.score(question, candidate.joined) for candidate in candidates]
-        return RerankOutput(squash(logits), pluralize(len(candidates), "candidate"), "cross-encoder, 0 to 1")
+        return squash(self._model.score(question, candidate.joined) for candidate in candidates)
 
 
-def squash(logits: npt.ArrayLike) -> tuple[float, ...]:
-    """Return the logistic function, 0 to 1: what cross-encoders of one output are trained under."""
-    return tuple((1.0 / (1.0 + np.exp(-np.clip(np.asarray(logits, dtype=np.float64), -500, 500)))).tolist())
+def squash(logits: Iterable[float]) -> list[float]:
+    """Return the logistic function of each, 0 to 1: what cross-encoders of one output are trained under."""
+    return [(1 + tanh(logit / 2)) / 2 for logit in logits]
 
 
+@dataclass(frozen=True)
 class EndpointReranker:
     """All candidates in one request."""
 
-    def __init__(self, profile: Profile) -> None:
-        """Take the profile that names the server, which is asked when it is first needed."""
-        self._profile = profile
+    profile: Profile  # names the server
+    scale: ClassVar[str] = "the server's, 0 to 1"
 
-    def score(self, question: str, candidates: Sequence[RerankInput]) -> RerankOutput:
+    def score(self, question: str, candidates: Sequence[RerankInput]) -> list[float]:
         """Do as `Reranker.score`; RerankerError where the server does not answer."""
+        settings = self.profile.rerank
+        server = ModelServer("rerank", settings.model, settings.url, self.profile.allow_remote)
         # llama.cpp refuses all texts for a single long one.
         tokens = bundled_tokens()
         asked = tokens.cut(question, SENT_TOKENS // 2).text
         room = SENT_TOKENS - tokens.count([asked])[0]
         texts = [tokens.cut(candidate.joined, room).text for candidate in candidates]
-        end = self._server.deadline(self._profile.llm.seconds * SERVER_SHARE)
-        scores = self._server.attempt(lambda: self._server.rank(asked, texts, end))
+        end = server.deadline(self.profile.llm.seconds * SERVER_SHARE)
+        scores = server.attempt(lambda: server.rank(asked, texts, end))
         are_shares = all(0 <= score <= 1 for score in scores)  # those of llama.cpp are logits
-        shown = tuple(scores) if are_shares else squash(scores)
-        return RerankOutput(shown, pluralize(len(texts), "candidate"), "the server's, 0 to 1")
-
-    @cached_property
-    def _server(self) -> ModelServer:
-        settings = self._profile.rerank
-        return ModelServer("rerank", settings.model, settings.url, self._profile.allow_remote)
+        return scores if are_shares else squash(scores)

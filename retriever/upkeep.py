@@ -354,7 +354,7 @@ def probe(generator: Generator) -> Abilities:
 
     def finds_first(start: int) -> bool:
         shown = PASSAGES[start:] + PASSAGES[:start]
-        scores = reranker.order(LISTED, [RerankInput("", passage) for passage in shown], left()).scores
+        scores = reranker.order(LISTED, [RerankInput("", passage) for passage in shown], left())
         return shown[scores.index(max(scores))] == PASSAGES[0]
 
     lists = False

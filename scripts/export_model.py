@@ -398,7 +398,7 @@ def compare_pairs(
         place = number * len(sections) // QUESTIONS
         title = sections[place][0]
         texts = [sections[(place + 7 * step) % len(sections)][1] for step in range(min(CANDIDATES, len(sections)))]
-        found += quantised.score(title, [RerankInput(title, text) for text in texts]).scores
+        found += quantised.score(title, [RerankInput(title, text) for text in texts])
         pairs = [(title, f"{title}\n{text}") for text in texts]
         for pair in pairs:
             read = tokenizer(*pair, truncation=True, max_length=MAX_TOKENS, return_tensors="pt")

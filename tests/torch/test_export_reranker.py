@@ -36,7 +36,7 @@ def test_export_gives_a_folder_that_agrees_with_the_model(model: Path, monkeypat
     done = CliRunner().invoke(export_model.main, [*arguments, str(model.parent / "docs")], catch_exceptions=False)
     assert done.exit_code == 0, done.output
     assert "over 81 pairs of texts" in done.output
-    scores = OnnxReranker(RerankSettings(kind="onnx", model=str(folder))).score("boats at night", SHOWN).scores
+    scores = OnnxReranker(RerankSettings(kind="onnx", model=str(folder))).score("boats at night", SHOWN)
     tokenizer = transformers.AutoTokenizer.from_pretrained(str(model))
     network = transformers.AutoModelForSequenceClassification.from_pretrained(str(model)).eval()
     for shown, score in zip(SHOWN, scores, strict=True):

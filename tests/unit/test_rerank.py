@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pageindex.node import Node, NodeKind, Span
-from retriever.rerank import RerankScore, blend_orders, count_named, find_words
+from retriever.rerank import blend_orders, count_named, find_words
 from retriever.searching.hits import cut_to_lines
 from retriever.types import Candidate, Evidence, Source
 from tests.sections import make_node
@@ -21,24 +21,19 @@ def candidate(node_id: str, *sources: Source, score: float = 0.1) -> Candidate:
 
 
 def test_a_blend_by_hand() -> None:
-    """Fused a, b, c; the reranker gives .2, .9, .2. With a blend of .5: a .5 * .2 + .5 * 1, b .45 + .5 * .631, c ..."""
-    scored = [RerankScore(candidate("a"), 0.2), RerankScore(candidate("b"), 0.9), RerankScore(candidate("c"), 0.2)]
-    best = blend_orders(scored, 0.5, "probability")
-    assert [(item.node_id, round(item.score, 4)) for item in best] == [("b", 0.7655), ("a", 0.6), ("c", 0.35)]
+    """Fused a, b, c; the reranker gives .2, .9, .2: a .7 * .2 + .3 * 1, b .7 * .9 + .3 * .631, c ..."""
+    best = blend_orders([candidate("a"), candidate("b"), candidate("c")], [0.2, 0.9, 0.2], [0] * 3, [""] * 3, "p")
+    assert [(item.node_id, round(item.score, 4)) for item in best] == [("b", 0.8193), ("a", 0.44), ("c", 0.29)]
     (evidence,) = [item for item in best[1].evidence if item.source == "rerank"]
-    assert (evidence.rank, evidence.score, evidence.scale, evidence.share) == (2, 0.2, "probability", 0.1)
-    assert [item.node_id for item in blend_orders(scored, 0.0, "p")] == ["b", "a", "c"]  # equal scores: fused order
-    assert [item.node_id for item in blend_orders(scored, 1.0, "p")] == ["a", "b", "c"]
+    assert (evidence.rank, evidence.score, evidence.scale) == (2, 0.2, "p")
+    assert evidence.share == pytest.approx(0.14)
 
 
-SCORES = st.floats(0, 1)
-
-
-@given(st.lists(st.tuples(SCORES, st.floats(0, 0.5)), min_size=1, max_size=12), SCORES)
-def test_a_blend_only_reorders_and_its_shares_add_up(scores: list[tuple[float, float]], blend: float) -> None:
+@given(st.lists(st.tuples(st.floats(0, 1), st.floats(0, 0.5)), min_size=1, max_size=12))
+def test_a_blend_only_reorders_and_its_shares_add_up(scores: list[tuple[float, float]]) -> None:
     candidates = [candidate(f"n{place}", Source.SEMANTIC, Source.KEYWORD) for place in range(len(scores))]
-    scored = [RerankScore(item, score, boost) for item, (score, boost) in zip(candidates, scores, strict=True)]
-    best = blend_orders(scored, blend, "p")
+    given, boosts = map(list, zip(*scores, strict=True))
+    best = blend_orders(candidates, given, boosts, [""] * len(scores), "p")
     assert sorted(item.node_id for item in best) == sorted(item.node_id for item in candidates)
     assert [item.score for item in best] == sorted((item.score for item in best), reverse=True)
     for item in best:

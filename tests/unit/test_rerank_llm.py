@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from retriever.errors import LanguageModelError, WrongAnswerError
-from retriever.rerank import LlmReranker, RerankInput, RerankOutput, rank_value
+from retriever.rerank import LlmReranker, RerankInput, rank_value
 from retriever.served.generator import Generator
 from retriever.served.task import Abilities, Speed, Task, Written, size
 from tests.tables import read_table
@@ -61,12 +61,12 @@ def shown(count: int, text: str = "Some passage.") -> list[RerankInput]:
     return [RerankInput(f"Page > Section {place}", f"{text} {place}") for place in range(count)]
 
 
-def rank(reply: Reply, pieces: Sequence[RerankInput], room: int = 1_000_000) -> tuple[RerankOutput, Task[Any]]:
-    """The order made of a reply, and the request to the model."""
+def rank(reply: Reply, pieces: Sequence[RerankInput], room: int = 1_000_000) -> tuple[list[float], Task[Any]]:
+    """The scores made of a reply, and the request to the model."""
     generator = ScriptedGenerator(reply, room)
-    output = LlmReranker(cast("Generator", generator)).score(QUESTION, pieces)
+    scores = LlmReranker(cast("Generator", generator)).score(QUESTION, pieces)
     (task,) = generator.tasks
-    return output, task
+    return scores, task
 
 
 def order(scores: Sequence[float]) -> list[int]:
@@ -93,8 +93,8 @@ def test_what_the_model_is_asked() -> None:
 
 @pytest.mark.parametrize(("written", "expected"), read_table("models", "Numbers of candidates, of four"))
 def test_numbers_that_are_missing_unknown_or_repeated(written: str, expected: str) -> None:
-    output, _ = rank(lambda candidates: {"best_first": [int(number) for number in written.split()]}, shown(4))
-    assert " ".join(map(str, order(output.scores))) == expected
+    scores, _ = rank(lambda candidates: {"best_first": [int(number) for number in written.split()]}, shown(4))
+    assert " ".join(map(str, order(scores))) == expected
 
 
 JSON = st.recursive(
@@ -108,19 +108,19 @@ NUMBERS = st.lists(st.integers(-3, 15) | st.floats() | st.integers() | st.text(m
 @given(JSON | st.fixed_dictionaries({"best_first": NUMBERS}), st.integers(2, 9))
 def test_whatever_the_model_says_it_is_an_order_of_the_candidates_or_an_error(reply: object, count: int) -> None:
     try:
-        output, _ = rank(lambda candidates: reply, shown(count))
+        scores, _ = rank(lambda candidates: reply, shown(count))
     except LanguageModelError:
         return
-    assert sorted(output.scores, reverse=True) == [rank_value(rank) for rank in range(1, count + 1)]
+    assert sorted(scores, reverse=True) == [rank_value(rank) for rank in range(1, count + 1)]
 
 
 @pytest.mark.parametrize("text", ["word " * 200, "漢字" * 300, "<" * 400, "\u2028x" * 200, '"\\' * 300])
 def test_no_task_is_longer_than_the_room(text: str) -> None:
-    output, task = rank(last_first, shown(12, text), 5_000)
+    scores, task = rank(last_first, shown(12, text), 5_000)
     assert size(task.material) <= 5_000
     read = len(candidates_of(task.material))
     assert 6 <= read <= 12
-    assert order(output.scores) == [*reversed(range(read)), *range(read, 12)], "the others stay behind them"
+    assert order(scores) == [*reversed(range(read))]
 
 
 def test_a_passage_is_shortened_to_fit_and_no_room_is_an_error() -> None:
