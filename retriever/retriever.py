@@ -85,7 +85,7 @@ class Retriever(Closing):
         with self.view() as view:
             corrected = correct_question(asked, view)
             found = search(view, self._models, corrected, profile, recorder, self.access)
-            state = describe_state(self.store, view, fresh)
+            state = describe_state(view, fresh)
             return self._describe(corrected, found, state, recorder, count)
 
     def context(self, question: AskRequest | str, max_tokens: int | None = None, *, least: int = 0) -> AnswerInContext:
@@ -195,7 +195,7 @@ class Retriever(Closing):
     def status(self) -> Status:
         """Return what is indexed, which files changed since, and what is not as it should be."""
         with self.view() as view:
-            return read_status(self.store, view, self.profile)
+            return read_status(view, self._request)
 
     @property
     def access(self) -> FolderAccess:

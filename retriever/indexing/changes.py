@@ -2,6 +2,7 @@
 
 import logging
 import re
+import shlex
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -12,6 +13,7 @@ from pathlib import Path
 from pageindex.corpus import (
     CorpusError,
     Listing,
+    Skipped,
     SourceFile,
     UnreadableDocumentError,
     list_files,
@@ -19,8 +21,8 @@ from pageindex.corpus import (
 )
 from pageindex.formats import READERS
 from pageindex.markers import find_dialect
-from retriever.errors import DocumentsError, RetrieverError
-from retriever.indexing.request import explain_refusal
+from retriever.errors import DocumentsError, RetrieverError, UsageError, suggest
+from retriever.indexing.request import IndexRequest, explain_refusal, read_named_folders
 from retriever.settings import DocumentSettings
 from retriever.store import reading
 from retriever.store.database import Connection
@@ -48,6 +50,7 @@ class FolderChanges:
     touched: list[StoredDocument] = field(default_factory=list)
     gone: list[StoredDocument] = field(default_factory=list)
     unchanged: int = 0
+    problem: str = ""  # why the folder could not be looked at
     # Files that turned out to be unreadable (`read_documents`), with what they look like, and the reason.
     unreadable: list[tuple[StoredDocument, str]] = field(default_factory=list)
 
@@ -97,6 +100,39 @@ def name_folders_apart(folders: Sequence[StoredFolder]) -> list[StoredFolder]:
     return named
 
 
+def find_changes(connection: Connection, request: IndexRequest, *, is_anew: bool = False) -> list[FolderChanges]:
+    """Find what changed in the folders of the index and the new ones, whose key is 0; everything, if made anew.
+
+    What is known of a folder that cannot be looked at stays: it may come back.
+
+    Raises:
+        DocumentsError: the index is made anew, and a folder cannot be looked at.
+        UsageError: a folder holds one that the index has already: its sections would be found twice.
+    """
+    stored, docs = reading.folders(connection), dict.fromkeys(map(str, request.docs))
+    for path in docs:
+        others = (folder.path for folder in stored if folder.path != path)
+        if inner := next((other for other in others if Path(other).is_relative_to(path)), None):
+            command = shlex.join(["forget", inner, "--index", str(request.store)])
+            hint = suggest(command, "take that out first, or name another index")
+            raise UsageError(f"{path} holds {inner}, which this index has already", hint=hint)
+    new = [StoredFolder(0, path, "", "") for path in docs if path not in {folder.path for folder in stored}]
+    allowed, settings = {*read_named_folders(request.store), *docs}, request.profile.documents
+    found = []
+    for old, named in zip([*stored, *new], name_folders_apart([*stored, *new]), strict=True):
+        # Under another prefix the ids of its nodes are others, and in another dialect its documents.
+        folder = replace(named, dialect=choose_dialect(named, settings))
+        try:
+            found.append(look_at_folder(connection, folder, allowed, settings, is_anew=is_anew or folder != old))
+        except DocumentsError as error:
+            if is_anew:
+                raise DocumentsError(f"{error}; bring it back, or make another index with --index") from error
+            listing = Listing((), (Skipped(".", f"the folder is kept as it was: {error}"),))
+            known = reading.documents(connection, old.key)
+            found.append(FolderChanges(old, listing, unchanged=len(known), problem=str(error)))
+    return found
+
+
 def list_documents(folder: Path, settings: DocumentSettings) -> Listing:
     """List the documents of a folder with their sizes and times: milliseconds for thousands of files."""
     try:
@@ -113,7 +149,7 @@ def choose_dialect(folder: StoredFolder, settings: DocumentSettings) -> str:
     return find_dialect(path) if path.exists() else folder.dialect
 
 
-def list_known(connection: Connection, folder: StoredFolder, *, is_anew: bool) -> dict[str, StoredDocument]:
+def list_known(connection: Connection, folder: StoredFolder, *, is_anew: bool = False) -> dict[str, StoredDocument]:
     """Return what is known of the files of a folder, by path; if all is to be read anew, none looks the same."""
     known = reading.documents(connection, folder.key) | reading.unreadable(connection, folder.key)
     return {path: document._replace(size=-1) for path, document in known.items()} if is_anew else known

@@ -106,7 +106,7 @@ def find_target(connection: Connection, reference: str) -> Target:
     meant = [(folder, path) for folder, path in named if path and reference.startswith(folder.prefix)]
     meant += [] if reference.startswith("/") else [(folder, reference.strip("/")) for folder in folders]
     meant += locate_path(folders, reference)
-    known = {item.key: {*list_known(connection, item, is_anew=False), *item.forgotten} for item in folders}
+    known = {item.key: {*list_known(connection, item), *item.forgotten} for item in folders}
     found = set()
     for folder, path in meant:
         below = f"{path}/"

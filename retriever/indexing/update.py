@@ -7,15 +7,13 @@ they are embedded, a batch at a time: an interruption loses a few seconds of wor
 
 import contextlib
 import logging
-import shlex
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
-from pathlib import Path
 from typing import NamedTuple
 
-from pageindex.corpus import Listing, Skipped, UnreadableDocumentError, read_document
+from pageindex.corpus import Listing, UnreadableDocumentError, read_document
 from pageindex.document import Document, parse_document
 from retriever.embedding import open_bundled, open_encoder
 from retriever.embedding.encoder import (
@@ -25,23 +23,18 @@ from retriever.embedding.encoder import (
     unit_rows,
 )
 from retriever.errors import (
-    DocumentsError,
     EncoderError,
     StorageError,
-    UsageError,
-    suggest,
 )
 from retriever.indexing.changes import (
     FolderChanges,
-    choose_dialect,
     describe_file,
+    find_changes,
     isolate,
     list_folders,
-    look_at_folder,
-    name_folders_apart,
 )
 from retriever.indexing.chunk import chunk_nodes
-from retriever.indexing.request import IndexReport, IndexRequest, name_folders, read_named_folders
+from retriever.indexing.request import IndexReport, IndexRequest, name_folders
 from retriever.lexical.sections import names_of_nodes
 from retriever.places import Store
 from retriever.places.background import renew_background
@@ -49,7 +42,7 @@ from retriever.places.words import build_words
 from retriever.settings import Profile
 from retriever.store import reading, text_vectors, writing
 from retriever.store.database import Connection, transaction
-from retriever.store.reading import StoredDocument, StoredFolder
+from retriever.store.reading import StoredDocument
 from retriever.store.writing import text_hash
 from retriever.trace import NO_PROGRESS
 from retriever.types import Chunk, Encoder, Progress
@@ -136,37 +129,6 @@ def make_report(
         seconds=time.perf_counter() - started,
         snapshot=reading.snapshot(connection),
     )
-
-
-def find_changes(connection: Connection, request: IndexRequest, *, is_anew: bool) -> list[FolderChanges]:
-    """Find what changed in the folders of the index and the new ones, whose key is 0; everything, if made anew.
-
-    Raises:
-        UsageError: a folder holds one that the index has already: its sections would be found twice.
-    """
-    stored, docs = reading.folders(connection), dict.fromkeys(map(str, request.docs))
-    for path in docs:
-        others = (folder.path for folder in stored if folder.path != path)
-        if inner := next((other for other in others if Path(other).is_relative_to(path)), None):
-            command = shlex.join(["forget", inner, "--index", str(request.store)])
-            hint = suggest(command, "take that out first, or name another index")
-            raise UsageError(f"{path} holds {inner}, which this index has already", hint=hint)
-    new = [StoredFolder(0, path, "", "") for path in docs if path not in {folder.path for folder in stored}]
-    allowed, settings = {*read_named_folders(request.store), *docs}, request.profile.documents
-    found = []
-    for old, named in zip([*stored, *new], name_folders_apart([*stored, *new]), strict=True):
-        # Under another prefix the ids of its nodes are others, and in another dialect its documents.
-        folder = replace(named, dialect=choose_dialect(named, settings))
-        try:
-            found.append(look_at_folder(connection, folder, allowed, settings, is_anew=is_anew or folder != old))
-        except DocumentsError as error:
-            if is_anew:
-                raise DocumentsError(f"{error}; bring it back, or make another index with --index") from error
-            # It may come back, so that what is known of it stays, and the report says so.
-            reason = Skipped(".", f"the folder is kept as it was: {error}")
-            known = reading.documents(connection, old.key)
-            found.append(FolderChanges(old, Listing((), (reason,)), unchanged=len(known)))
-    return found
 
 
 READ_FOR_LANGUAGE = 200  # documents, evenly from all

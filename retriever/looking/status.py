@@ -10,12 +10,11 @@ from pathlib import PurePath
 from retriever.display import code, pluralize
 from retriever.embedding import find_bundled
 from retriever.embedding.encoder import choose_bundled, measure_foreign
-from retriever.errors import DocumentsError, RetrieverError, UsageError, suggest
-from retriever.indexing.changes import FolderChanges, choose_dialect, look_at_folder
+from retriever.errors import RetrieverError, UsageError, suggest
+from retriever.indexing.changes import find_changes
 from retriever.indexing.request import IndexRequest, matches_config, read_named_folders
-from retriever.places import Store
 from retriever.places.view import OpenIndex, View
-from retriever.settings import DocumentSettings, EncoderSettings, Profile
+from retriever.settings import EncoderSettings
 from retriever.store import reading
 from retriever.store.database import Connection
 from retriever.text import cut
@@ -52,13 +51,13 @@ class Watch:
 
     def _look(self, index: OpenIndex) -> Freshness:
         with index.view() as view:
-            diffs, problems = look_at_folders(index.store, view.connection, self._request.profile.documents)
+            changes = find_changes(view.connection, self._request)
             can_index = matches_config(view.connection, self._request)
-        changed = sum(map(len, diffs))
-        reasons = tuple(Degradation(StageName.REFRESH, problem) for _, problem in problems)
-        found = Freshness(0, changed, len(problems), reasons)
+        changed = sum(map(len, changes))
+        reasons = tuple(Degradation(StageName.REFRESH, item.problem) for item in changes if item.problem)
+        found = Freshness(0, changed, len(reasons), reasons)
         # Many changed files would keep the question waiting: then the answer says how many are stale.
-        if changed > self._request.profile.refresh_max_files or not any(len(diff) or diff.touched for diff in diffs):
+        if changed > self._request.profile.refresh_max_files or not any(len(item) or item.touched for item in changes):
             return found
         from retriever.indexing.update import update_index  # what indexes is loaded where a file has changed
 
@@ -73,26 +72,11 @@ class Watch:
         return replace(found, refreshed=report.added + report.changed + report.removed, stale=0)
 
 
-def look_at_folders(
-    store: Store, connection: Connection, settings: DocumentSettings
-) -> tuple[list[FolderChanges], list[tuple[str, str]]]:
-    """Return what changed in each folder; and the folders that cannot be looked at, each with the reason."""
-    named = read_named_folders(store)
-    diffs, problems = list[FolderChanges](), list[tuple[str, str]]()
-    for folder in reading.folders(connection):
-        try:
-            is_other = choose_dialect(folder, settings) != folder.dialect
-            diffs.append(look_at_folder(connection, folder, named, settings, is_anew=is_other))
-        except DocumentsError as error:
-            problems.append((folder.path, str(error)))
-    return diffs, problems
-
-
-def describe_state(store: Store, view: View, freshness: Freshness) -> IndexState:
+def describe_state(view: View, freshness: Freshness) -> IndexState:
     """Describe what is searched, and how fresh it is."""
-    counts, folders, named = view.counts, view.state.folders, read_named_folders(store)
+    counts, folders, named = view.counts, view.state.folders, read_named_folders(view.store)
     return IndexState(
-        path=str(store),
+        path=str(view.store),
         folders=folders,
         snapshot=view.state.snapshot,
         documents=counts.documents,
@@ -122,19 +106,21 @@ class Status:
     mix: str  # which other bundled model is for the languages of the text, and why; else empty
 
 
-def read_status(store: Store, view: View, profile: Profile) -> Status:
+def read_status(view: View, request: IndexRequest) -> Status:
     """Return the status of an open index; the folders are looked at now, and not with the last question."""
     from retriever.indexing.forget import list_forgotten  # a question reads the state alone
 
-    model = profile.encoder.model
-    if profile.encoder.kind == "onnx" and (bundled := find_bundled(profile.encoder, view.state.fingerprint)):
+    encoder = request.profile.encoder
+    model = encoder.model
+    if encoder.kind == "onnx" and (bundled := find_bundled(encoder, view.state.fingerprint)):
         model = bundled.name
-    diffs, problems = look_at_folders(store, view.connection, profile.documents)
+    changes = find_changes(view.connection, request)
+    problems = [(item.folder.path, item.problem) for item in changes if item.problem]
     return Status(
-        index=describe_state(store, view, Freshness(0, sum(map(len, diffs)), len(problems))),
-        encoder=" ".join(filter(None, (profile.encoder.kind, model))),
-        size_bytes=store.size_bytes(),
-        changed_files=tuple(diff.folder.prefix + path for diff in diffs for path in diff.paths),
+        index=describe_state(view, Freshness(0, sum(map(len, changes)), len(problems))),
+        encoder=" ".join(filter(None, (encoder.kind, model))),
+        size_bytes=view.store.size_bytes(),
+        changed_files=tuple(item.folder.prefix + path for item in changes for path in item.paths),
         skipped=(*reading.skipped(view.connection), *problems),
         broken_links=reading.broken_links(view.connection),
         remarks=reading.warnings(view.connection),
