@@ -60,7 +60,7 @@ class Reranker(Protocol):
     """A question and candidates in, scores out."""
 
     scale: ClassVar[str]
-    """What the scores are."""
+    """The name of its scores."""
 
     def score(self, question: str, candidates: Sequence[RerankInput]) -> list[float]:
         """Score the first candidates, as many as it can read, 0 to 1; higher is better. They come best first."""
