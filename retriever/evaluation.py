@@ -9,17 +9,16 @@ list, which begins with all that is right in the whole index.
 """
 
 import time
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
 from math import log2, sqrt
 from pathlib import Path
-from statistics import fmean
+from statistics import fmean, pstdev
 from typing import Annotated, Any, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 from pydantic import StrictInt, StringConstraints, TypeAdapter, ValidationError
 
 from pageindex.node import Node, Span
@@ -136,7 +135,6 @@ def measure_ranking(ranking: Sequence[str], right: Collection[str]) -> Values:
 
 
 DEVIATIONS = 1.96  # of a normal distribution, that hold 95 %
-EQUAL = 1e-12  # sums of the same numbers in another order differ by less
 
 
 @dataclass(frozen=True)
@@ -158,20 +156,18 @@ class MeanDifference(Estimate):
     ties: int
 
 
-def estimate(values: Sequence[float] | npt.NDArray[np.float64]) -> Estimate:
+def estimate(values: Sequence[float]) -> Estimate:
     """Return the mean of the values and its interval, by the normal approximation; no end is beyond their range."""
-    array = np.asarray(values, np.float64)
-    margin = DEVIATIONS * float(array.std()) / sqrt(len(array))
-    low, high = np.clip(array.mean() + np.array([-margin, margin]), array.min(), array.max()).tolist()
-    return Estimate(float(array.mean()), low, high, len(array))
+    mean = fmean(values)
+    margin = DEVIATIONS * pstdev(values) / sqrt(len(values))
+    return Estimate(mean, max(mean - margin, min(values)), min(mean + margin, max(values)), len(values))
 
 
 def difference(first: Sequence[float], second: Sequence[float]) -> MeanDifference:
     """Return the paired difference and its interval."""
-    array = np.asarray(first, np.float64) - np.asarray(second, np.float64)
-    array[np.abs(array) < EQUAL] = 0.0
-    wins, losses = int((array > 0).sum()), int((array < 0).sum())
-    return MeanDifference(**vars(estimate(array)), wins=wins, losses=losses, ties=len(array) - wins - losses)
+    values = [one - other for one, other in zip(first, second, strict=True)]
+    wins, losses = sum(value > 0 for value in values), sum(value < 0 for value in values)
+    return MeanDifference(**vars(estimate(values)), wins=wins, losses=losses, ties=values.count(0.0))
 
 
 # The systems that are asked.
@@ -299,9 +295,7 @@ def summarize(system: System, outcomes: Sequence[Outcome]) -> SystemSummary:
     whole = [item for item in outcomes if not item.failures]
     answerable = [item for item in whole if item.question.gold]
     without = [item for item in whole if not item.question.gold]
-    by_kind = defaultdict[str, list[Values]](list)
-    for item in answerable:
-        by_kind[item.question.kind].append(item.values)
+    kinds = dict.fromkeys(item.question.kind for item in answerable)
     p50, p95 = np.percentile([item.milliseconds for item in outcomes], [50, 95]).tolist()
     return SystemSummary(
         system=system.name,
@@ -309,7 +303,10 @@ def summarize(system: System, outcomes: Sequence[Outcome]) -> SystemSummary:
         settings=system.settings,
         per_question={item.question.id: item.values for item in answerable},
         overall=estimate_measures([item.values for item in answerable]),
-        by_kind={kind: estimate_measures(values) for kind, values in by_kind.items()},
+        by_kind={
+            kind: estimate_measures([item.values for item in answerable if item.question.kind == kind])
+            for kind in kinds
+        },
         failures=Counter(sentence for item in outcomes for sentence in item.failures),
         p50_ms=p50,
         p95_ms=p95,
