@@ -110,15 +110,7 @@ class QuestionError(UsageError):
 
 
 class ScopeError(QuestionError):
-    """A filter names a folder, a tag, a day or a field that is not there.
-
-    Attributes:
-        term: the filter as a question writes it: `in:dayli`.
-    """
-
-    def __init__(self, term: str, message: str) -> None:
-        super().__init__(message)
-        self.term = term
+    """A filter names a folder, a tag, a day or a field that is not there."""
 
 
 class ParametersError(UsageError):

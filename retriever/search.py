@@ -14,7 +14,7 @@ from retriever.searching.fusion import join_copies, read_priors, reciprocal_rank
 from retriever.searching.hits import build_hits, lacks_day, read_rows
 from retriever.searching.known_items import find_dated, rank_names
 from retriever.searching.neighbors import add_neighbors
-from retriever.searching.queries import EncodedQueries, ExpandedQuery, encode, weigh_queries
+from retriever.searching.queries import EncodedQueries, ExpandedQuery, encode, split_filters, weigh_queries
 from retriever.searching.scope import find_part
 from retriever.searching.sources import KeywordResult, SemanticResult, rank_keyword, rank_semantic
 from retriever.settings import Profile
@@ -46,7 +46,7 @@ def search(
 ) -> Found:
     """Return the best sections for a question; the recorder learns how they were found."""
     view, searched = narrow_view(view, expanded, recorder)
-    # Where the filters leave nothing, nothing is searched, and a note says which of them it was.
+    # Where the filters leave nothing, nothing is searched, and a note names them.
     if searched is not None and not searched.sections:
         return Found(searched=searched)
     candidates, words = find_candidates(view, models, expanded, profile, recorder)
@@ -78,15 +78,15 @@ def narrow_view(view: View, expanded: ExpandedQuery, recorder: Recorder) -> tupl
     if not scope:
         return view, None
     try:
-        view = view.within(find_part(view, scope))
+        part = find_part(view, scope)
     except ScopeError as error:
-        if error.term in expanded.asked:
+        if split_filters(expanded.asked)[1]:
             error.hint = "if that is no filter, put it in quotation marks"
         raise
-    assert view.part is not None
-    if view.part.reason:
-        recorder.notes.append(view.part.reason)
-    return view, SearchedScope(scope, expanded.question, len(view.part.node_keys), view.part.documents)
+    searched = SearchedScope(scope, expanded.question, len(part.node_keys), part.documents)
+    if not searched.sections:
+        recorder.notes.append(f"no section matches {' '.join(scope.terms)}")
+    return view.within(part), searched
 
 
 def find_candidates(

@@ -118,8 +118,6 @@ class Part:
     """Of the sections that are left, ascending."""
     documents: int
     """How many documents have them."""
-    reason: str = ""
-    """Why there are none, as a sentence; empty where there are some."""
 
     def holds(self, node_keys: Sequence[int]) -> list[bool]:
         """Return for each node whether it is left."""

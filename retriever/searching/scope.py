@@ -9,7 +9,7 @@ of the whole index.
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from datetime import date, timedelta
 from pathlib import PurePosixPath
@@ -21,10 +21,9 @@ from retriever.indexing.request import locate_path
 from retriever.lexical.bm25 import IntArray
 from retriever.lexical.sections import find_days
 from retriever.lexical.tokens import is_unspaced, tokenize
-from retriever.places.view import Fields, Part, ScopedDocument, View, list_document_folders, list_values
+from retriever.places.view import Fields, Part, View, list_document_folders, list_values
 from retriever.query import Scope
 from retriever.store import reading
-from retriever.store.database import Connection
 from retriever.store.writing import NODE_BITS
 from retriever.text import suggest_among
 
@@ -40,56 +39,45 @@ def find_part(view: View, scope: Scope) -> Part:
     Raises:
         ScopeError: there is no such folder, tag or field, or the day is not a date.
     """
-    terms = []
-    left = {document.key for document in view.documents}
-    for term, meeting in read_filters(view, scope):
-        terms.append(term)
-        left &= meeting
-        if not left:
-            break
+    everything = {document.key for document in view.documents}
+    left = everything.intersection(*read_filters(view, scope, everything))
     keys = np.array(reading.rankable_keys(view.connection, left), np.int64)
-    for phrase in scope.phrases if len(keys) else ():
-        terms.append(f'"{phrase}"')
+    for phrase in scope.phrases:
         keys = find_phrase(view, phrase, keys)
-    for word in scope.without if len(keys) else ():
-        terms.append(f'-"{word}"')
+    for word in scope.without:
         keys = np.setdiff1d(keys, find_word(view, word, keys))
-    reason = "" if len(keys) else f"no section matches {' '.join(terms)}"
-    return Part(keys, len(np.unique(keys >> NODE_BITS)), reason)
+    return Part(keys, len(np.unique(keys >> NODE_BITS)))
 
 
 # Documents: folders, tags, days, fields.
 
 
-def read_filters(view: View, scope: Scope) -> Iterator[tuple[str, set[int]]]:
-    """Yield (a filter as a question writes it, the keys of the documents that meet it) for each filter on documents."""
-    connection, documents = view.connection, view.documents
-    everything = {document.key for document in documents}
+def read_filters(view: View, scope: Scope, everything: set[int]) -> Iterator[set[int]]:
+    """Yield, for each filter on documents, the keys of those of `everything` that meet it."""
     if scope.folders:
-        found = [find_folder(connection, f"in:{name}", name, documents) for name in scope.folders]
-        yield " ".join(f"in:{name}" for name in scope.folders), set().union(*found)
+        yield set().union(*(find_folder(view, name) for name in scope.folders))
     for name in scope.not_folders:
-        yield f"-in:{name}", everything - find_folder(connection, f"-in:{name}", name, documents)
+        yield everything - find_folder(view, name)
     for name in scope.tags:
-        yield f"tag:{name}", find_tag(f"tag:{name}", name, view.fields)
+        yield find_tag(name, view.fields)
     for name in scope.not_tags:
-        yield f"-tag:{name}", everything - find_tag(f"-tag:{name}", name, view.fields)
+        yield everything - find_tag(name, view.fields)
     if scope.since:
-        first = read_period(f"since:{scope.since}", scope.since)
-        yield f"since:{scope.since}", {document.key for document in documents if document.day >= first}
+        first = read_period(scope.since)
+        yield {document.key for document in view.documents if document.day >= first}
     if scope.until:
-        last = read_period(f"until:{scope.until}", scope.until)
-        yield f"until:{scope.until}", {document.key for document in documents if document.day[: len(last)] <= last}
+        last = read_period(scope.until)
+        yield {document.key for document in view.documents if document.day[: len(last)] <= last}
     for condition in scope.where:
-        yield f"where:{condition}", find_field(condition, view.fields)
+        yield find_field(condition, view.fields)
 
 
-def find_folder(connection: Connection, term: str, name: str, documents: Sequence[ScopedDocument]) -> set[int]:
+def find_folder(view: View, name: str) -> set[int]:
     """Return the documents in a folder, or of a file name: given as a path, the end of one, or a path on the disk."""
     wanted = name.replace("\\", "/").removeprefix("./").strip("/").casefold()
 
     def find(is_there: Callable[[str], bool]) -> set[int]:
-        return {item.key for item in documents if any(is_there(path.casefold()) for path in item.names)}
+        return {item.key for item in view.documents if any(is_there(path.casefold()) for path in item.names)}
 
     if wanted and (
         found := find(lambda path: f"{path}/".startswith(f"{wanted}/"))
@@ -97,20 +85,20 @@ def find_folder(connection: Connection, term: str, name: str, documents: Sequenc
         or find(lambda path: f"/{wanted}/" in f"/{path}/{path.rpartition('.')[0]}/")  # with its ending or not
     ):
         return found
-    for folder, inside in locate_path(reading.folders(connection), name):
+    for folder, inside in locate_path(reading.folders(view.connection), name):
         below = f"{folder.prefix}{inside}".rstrip("/")
-        if found := {item.key for item in documents if not below or f"{item.names[1]}/".startswith(f"{below}/")}:
+        if found := {item.key for item in view.documents if not below or f"{item.names[1]}/".startswith(f"{below}/")}:
             return found
-    folders = list_document_folders(documents)
+    folders = list_document_folders(view.documents)
     listed = suggest_among(
-        [*folders, *(document.path for document in documents)],
+        [*folders, *(document.path for document in view.documents)],
         wanted,
         also=[PurePosixPath(path).name for path in folders],
     )
-    raise ScopeError(term, f"there is no folder or file {name!r}{listed}")
+    raise ScopeError(f"there is no folder or file {name!r}{listed}")
 
 
-def find_tag(term: str, name: str, fields: Fields) -> set[int]:
+def find_tag(name: str, fields: Fields) -> set[int]:
     """Return the documents with a tag, or one below it; ScopeError where none has it."""
     wanted = f"{name.removeprefix('#').strip('/').casefold()}/"
     found = {
@@ -121,20 +109,20 @@ def find_tag(term: str, name: str, fields: Fields) -> set[int]:
     }
     if not found:
         listed = suggest_among(list_values(fields, "tags"), name) or ", or any other"
-        raise ScopeError(term, f"no document has the tag {name!r}{listed}")
+        raise ScopeError(f"no document has the tag {name!r}{listed}")
     return found
 
 
 def find_field(condition: str, fields: Fields) -> set[int]:
     """Return the documents whose front matter has `status=draft`, or `status`; ScopeError without that key or value."""
     name, sign, given = condition.partition("=")
-    key, wanted, term = name.strip().lower(), " ".join(given.split()), f"where:{condition}"
+    key, wanted = name.strip().lower(), " ".join(given.split())
     held = [(document, own.casefold()) for document, pairs in fields.items() for known, own in pairs if known == key]
     if not held:
         counts = Counter(known for pairs in fields.values() for known in dict(pairs))
         what = f"the field {name.strip()!r} in its front matter" if counts else "front matter"
         listed = suggest_among([known for known, _ in counts.most_common()], key)
-        raise ScopeError(term, f"no document has {what}{listed}")
+        raise ScopeError(f"no document has {what}{listed}")
     low, days = wanted.casefold(), tuple(find_days(wanted))
     # The whole value; else a date in any form, in a month or on a day; else the beginning: `super` of `superseded`.
     found = {document for document, own in held if not sign or own == low}
@@ -142,14 +130,14 @@ def find_field(condition: str, fields: Fields) -> set[int]:
     found = found or {document for document, own in held if low and own.startswith(low)}
     if not found:
         listed = suggest_among(list_values(fields, key), wanted)
-        raise ScopeError(term, f"{key} is {given!r} in no document{listed}")
+        raise ScopeError(f"{key} is {given!r} in no document{listed}")
     return found
 
 
-def read_period(term: str, given: str) -> str:
+def read_period(given: str) -> str:
     """Return the year, month or day that `since` and `until` name, as the beginning of an ISO day; ScopeError for none.
 
-    >>> read_period("since:", "2024-05"), read_period("since:", "1.5.2024")
+    >>> read_period("2024-05"), read_period("1.5.2024")
     ('2024-05', '2024-05-01')
     """
     wanted = given.strip().lower()
@@ -160,7 +148,7 @@ def read_period(term: str, given: str) -> str:
         with suppress(ValueError):
             date.fromisoformat(f"{period}-01-01"[:10])
             return period
-    raise ScopeError(term, f"{given!r} is no day; write {DAY_FORMS}")
+    raise ScopeError(f"{given!r} is no day; write {DAY_FORMS}")
 
 
 # Sections: words and phrases.
@@ -178,7 +166,7 @@ def find_phrase(view: View, phrase: str, keys: IntArray) -> IntArray:
     """Return the sections of `keys` that show a phrase in text, title or front matter, whatever case and markup."""
     sought = _normalize(phrase)
     if not sought:
-        raise ScopeError(f'"{phrase}"', "a blank phrase names nothing; leave it out")
+        raise ScopeError("a blank phrase names nothing; leave it out")
     terms = tokenize(phrase)
     if terms:
         keys = np.intersect1d(keys, view.lexical.find_holding(terms), assume_unique=True)
