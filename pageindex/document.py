@@ -117,7 +117,7 @@ def _place_nodes(
                 node_id += f"~{seen[node_id]}"
             # A parent that the title only repeats, such as the file of a top heading, is not named twice.
             is_repeated = parent.title == heading.title
-            breadcrumb = parent.breadcrumb if is_repeated else (*parent.breadcrumb, parent.title)
+            breadcrumb = parent.breadcrumb if is_repeated else parent.titles
         units = tuple(read_units([block for block in own if block.kind is not BlockKind.HEADING]))
         node = Node(
             id=node_id,

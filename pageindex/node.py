@@ -120,6 +120,11 @@ class Node:
     """The outermost blocks of `text`, heading included; empty for a node that an index gives."""
 
     @property
+    def titles(self) -> tuple[str, ...]:
+        """Return the breadcrumb and its own title, outermost first."""
+        return *self.breadcrumb, self.title
+
+    @property
     def is_part(self) -> bool:
         """Return whether it has no heading of its own, and its first words for a title; see `outline.divide`."""
         return self.level == PART_LEVEL

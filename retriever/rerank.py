@@ -130,7 +130,7 @@ def build_inputs(
         node = nodes[candidate.node_id]
         matched = find_matched(candidate) or find_words(node, words)
         text = cut_to_lines(node, matched, max_chars)  # what matched may not stand at the beginning
-        titles = " > ".join(filter(None, (*node.breadcrumb, node.title)))
+        titles = " > ".join(filter(None, node.titles))
         inputs.append(RerankInput(titles, text))
     return inputs
 

@@ -275,19 +275,12 @@ def read_texts(connection: Connection, documents: Sequence[int]) -> dict[int, Se
         document = [(stored, stored.node.shown_text) for stored in group]
         language = detect_language("\n".join(f"{stored.node.title}\n{text[:READ]}" for stored, text in document[:READ]))
         properties = fields.get(document_key, ())
-        names = [value for key, value in properties if key in SEARCHED_FIELDS]
         reader = find_reader([stored for stored, _ in document])
         for stored, text in document:
-            node = stored.node
-            read = (
-                node.title,
-                *node.breadcrumb,
-                text,
-                *list_written(node.body),
-                *(names if stored is reader else ()),
-            )
-            own = properties if stored is reader else ()
-            days = " ".join(chain.from_iterable(map(find_days, (*node.breadcrumb, node.title))))
+            node, own = stored.node, properties if stored is reader else ()
+            names = (value for key, value in own if key in SEARCHED_FIELDS)
+            read = (*node.titles, text, *list_written(node.body), *names)
+            days = " ".join(chain.from_iterable(map(find_days, node.titles)))
             placed = (("", node.path.rpartition(".")[0]), ("", days))
             texts[stored.key] = SearchedText("\n".join(read), language, (*own, *placed))
     return texts

@@ -89,7 +89,7 @@ def build_hits(
         anchor = rows.anchors.anchor(key, node.body_span, node.body or node.text)
         passage = find_passage(node, asked, scored[node.id], find_matched(candidate))
         text = cut_to_lines(node, passage.span, profile.final_text_chars, passage.sentence)
-        looked_through = [" ".join((*node.breadcrumb, node.title)), *(unit.in_full for unit in node.units)]
+        looked_through = [" ".join(node.titles), *(unit.in_full for unit in node.units)]
         hits.append(
             Hit(
                 rank=rank,
@@ -164,14 +164,12 @@ def score_sections(
     view: View, rows: HitRows, matched: Mapping[str, Sequence[tuple[str, str]]], asked: Asked
 ) -> dict[str, ScoredUnits]:
     """Return the units of each candidate, and of its properties asked for, with their scores by words and shape."""
-    wanted = {node_id.partition("#")[0] for node_id, fields in matched.items() if fields}
-    files = view.tree.read(wanted)
+    documents = rows.anchors.documents
+    files = view.tree.read(document.name for document in documents.values())
     scored = {}
-    for item in rows.candidates:
-        node = rows.nodes[item.node_id]
-        file = files.get(node.id.partition("#")[0])
-        properties = find_properties(file, matched[node.id]) if file else []
-        scored[node.id] = score_node(node, asked, properties)
+    for node_id, fields in matched.items():
+        file = files[documents[rows.keys[node_id]].name]
+        scored[node_id] = score_node(rows.nodes[node_id], asked, find_properties(file, fields))
     return scored
 
 
@@ -204,7 +202,7 @@ def read_first(
         for number, item in enumerate(first)
     }
     texts = [
-        ((*nodes[node_id].breadcrumb, nodes[node_id].title), as_sentence(scored[node_id].units[place])[:MAX_UNIT_CHARS])
+        (nodes[node_id].titles, as_sentence(scored[node_id].units[place])[:MAX_UNIT_CHARS])
         for node_id, own in places.items()
         for place in own
     ]
@@ -271,7 +269,7 @@ def find_matched_fields(view: View, rows: HitRows, node_id: str, words: Collecti
         return ()
     # Single letters, as the `e` of `eSIM`, stand in hashes; the title is shown anyway.
     telling = {word for word in words if len(word) > 1}
-    asked = telling.difference(tokenize("\n".join((node.title, *node.breadcrumb))))
+    asked = telling.difference(tokenize("\n".join(node.titles)))
     return tuple(
         (key, value)
         for key, value in fields
@@ -302,7 +300,7 @@ def cut_to_lines(node: Node, span: Span | None, max_chars: int, sentence: str = 
     begin = node.body.find(sentence)
     if begin - node.body.rfind("\n", 0, begin) > max_chars:
         return cut(f"…{node.body[begin:]}", max_chars)
-    if span is not None and node.body_span is not None:
+    if span and node.body_span:
         place = max(0, span.first - node.body_span.first)
         if len("\n".join(lines[: place + len(span)])) <= max_chars:
             place = 0
@@ -319,8 +317,9 @@ def list_verbatim(node: Node, span: Span) -> list[str]:
     units = [unit for unit in node.units if unit.kind is not UnitKind.FIELD and holds(span, unit.span)]
     if node.span is None or not units:
         return []
-    lines, shown, first = node.text.split("\n"), join([unit.span for unit in units]), node.span.first
-    written = [*find_opening(lines, shown.first - first)[:1], *lines[shown.first - first : shown.last - first + 1]]
+    lines, shown = node.text.split("\n"), join([unit.span for unit in units])
+    start, end = shown.first - node.span.first, shown.last - node.span.first + 1
+    written = [*find_opening(lines, start)[:1], *lines[start:end]]
     marks = [line.lstrip(" \t>") for line in written]
     if not any(unit.kind is UnitKind.CODE for unit in units) and not any(mark.startswith("|") for mark in marks):
         return []

@@ -11,7 +11,6 @@ stand side by side in some section as well; random words do not.
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from enum import Enum
-from functools import lru_cache
 from itertools import chain, islice, pairwise, product
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -130,7 +129,6 @@ PART_LETTERS = 3  # of a part that speaks for its identifier: the `Xv7` and `38`
 MOST_READ = 400  # units of a section: one with more is a table or a log
 
 
-@lru_cache(maxsize=16)  # several stages cut one question
 def cut_words(question: str, languages: tuple[str, ...] = ()) -> tuple[TypedWord, ...]:
     """Cut a question into its words as typed, in its order, each with its terms as `tokenize` has them.
 
@@ -254,7 +252,7 @@ def measure_together(words: Sequence[Word], sections: Iterable[Node], languages:
         return 1.0 if words else 0.0
     apart = set(pairs)
     for section in sections if apart else ():
-        titles = "\n".join((*section.breadcrumb, section.title))
+        titles = "\n".join(section.titles)
         texts = (unit.in_full for unit in section.units if unit.kind is not UnitKind.LIST)
         for passage in islice(chain([titles], texts), MOST_READ):
             successive = {*pairwise(tokenize_unit(passage, languages))}  # a term of one word, and one of the next
