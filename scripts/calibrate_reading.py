@@ -50,7 +50,7 @@ def read_examples(data: Sequence[Path]) -> list[Example]:
     examples = []
     for one in read_questions(data, HELD_OUT):
         scored = score_units(one.units, one.asked)
-        places = scored.best(READ)
+        places = scored.best()[:READ]
         texts = [(one.section["crumb"], as_sentence(one.units[place])) for place in places]
         readings = reader.read(one.text, texts)
         features = []

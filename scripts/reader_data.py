@@ -187,7 +187,7 @@ def find_units(hits: Sequence[Hit], corpus: str, asked: Asked) -> dict[tuple[Any
     for hit in hits:
         section = {"id": f"{corpus}/{hit.node_id}", "crumb": [*hit.breadcrumb, hit.title], "text": hit.text}
         units = cut(section)
-        for place in score_units(units, asked.below(section["crumb"])).best(READ_OF_FIRST):
+        for place in score_units(units, asked.below(section["crumb"])).best()[:READ_OF_FIRST]:
             span = units[place].span
             found[section["id"], span.first, span.last] = name(section, units[place])
     return found

@@ -13,7 +13,7 @@ over questions with the lines that answer them; docs/internals/passages.md has t
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
-from math import isclose, sqrt
+from math import isclose
 
 import numpy as np
 
@@ -112,9 +112,9 @@ class ScoredUnits:
     is_read: bool = False
     """Whether the models have read the likeliest: then the scores of several sections can be compared."""
 
-    def best(self, count: int) -> list[int]:
-        """Return the places of the best units, best first, the earlier one of two that are as good."""
-        return sorted(range(len(self.units)), key=lambda place: (-self.scores[place], place))[:count]
+    def best(self) -> list[int]:
+        """Return the places of the units, best first, the earlier one of two that are as good."""
+        return sorted(range(len(self.units)), key=self.scores.__getitem__, reverse=True)
 
     def choose_read(self, count: int, matched: Span | None, asked: Asked) -> list[int]:
         """Return the places of the units to be read: the best, those in the chunk that matched before others.
@@ -122,25 +122,18 @@ class ScoredUnits:
         A list that is longer than other units are is read by its items, unless a list is asked for.
         """
         is_listed = asked.kind is QuestionKind.LIST
-        places = [
-            place
+        weighed = {
+            place: self.scores[place] + BY_CHUNK * (matched is not None and matched.overlap(unit.span) > 0)
             for place, unit in enumerate(self.units)
             if unit.kind is not UnitKind.LIST or is_listed or len(unit.in_full) <= MAX_UNIT_CHARS
-        ]
-
-        def weigh(place: int) -> float:
-            is_matched = matched is not None and matched.overlap(self.units[place].span) > 0
-            return self.scores[place] + BY_CHUNK * is_matched
-
-        return sorted(places, key=lambda place: (-weigh(place), place))[:count]
+        }
+        return sorted(weighed, key=weighed.__getitem__, reverse=True)[:count]
 
     def add_readings(self, places: Sequence[int], readings: Sequence[Reading]) -> "ScoredUnits":
         """Return them with what was read of some; the others are as bad as the worst of these, and never better.
 
         A list reads as the best of its items.
         """
-        if not places:
-            return self
         read = {place: reading.weigh(BY_LOGIT, BY_INTERACTION) for place, reading in zip(places, readings, strict=True)}
         lowest = min(read.values())
         for place in {place for place, unit in enumerate(self.units) if unit.kind is UnitKind.LIST} - read.keys():
@@ -166,7 +159,7 @@ def score_node(node: Node, asked: Asked, properties: Sequence[Unit] = ()) -> Sco
     """
     # `id: workspaces` answers nothing: of front matter what the question names may.
     texts = [unit for unit in node.units if unit.kind is not UnitKind.FIELD]
-    return score_units((*properties, *texts), asked.below((*node.breadcrumb, node.title)))
+    return score_units((*properties, *texts), asked.below(node.titles))
 
 
 def find_passage(node: Node, asked: Asked, scored: ScoredUnits, matched: Span | None = None) -> Passage:
@@ -242,9 +235,10 @@ def measure_words(text: str, asked: Asked) -> float:
 def standardize(values: Sequence[float]) -> list[float]:
     """Return z-scores; zeros where all values are equal."""
     numbers = np.array(values, dtype=np.float64)
-    numbers -= numbers.sum() / max(1, len(values))
-    deviation = sqrt((numbers * numbers).sum() / max(1, len(values)))  # as numpy's `std`, in half the time
-    return (numbers / deviation).tolist() if deviation > 1e-9 else [0.0] * len(values)
+    if not values or numbers.std() <= 1e-9:
+        return [0.0] * len(values)
+    scores: list[float] = ((numbers - numbers.mean()) / numbers.std()).tolist()
+    return scores
 
 
 def find_beside(units: Sequence[Unit], scores: Sequence[float], best: int, asked: Asked) -> list[int]:
@@ -287,8 +281,8 @@ def choose_best(scored: ScoredUnits, asked: Asked) -> int:
 
     Behind a question or an error stands what answers it.
     """
-    units, (best, *others) = scored.units, scored.best(len(scored.units))
-    telling = [place for place in (best, *others) if not is_bare(units[place])]
+    units, places = scored.units, scored.best()
+    best, telling = places[0], [place for place in places if not is_bare(units[place])]
     is_silent = units[best].kind in _WIDENED and says_nothing(units[best], asked)
     return best + 1 if is_silent and best + 1 in telling else telling[0]
 
@@ -326,7 +320,7 @@ def find_lists(node: Node, units: Sequence[Unit], best: int, asked: Asked) -> li
     inside = [unit for unit in units[around + 1 :] if holds(units[around].span, unit.span)]
     if not inside:  # a table that has only the names of its columns
         return []
-    above = tokenize("\n".join((*node.breadcrumb, node.title)), asked.languages)
+    above = tokenize("\n".join(node.titles), asked.languages)
     title = tokenize(node.title, asked.languages)
     is_named = bool(title) and {*asked.rarity}.issuperset(title)
     is_listed = asks_for_list(units[around], asked)
@@ -364,8 +358,8 @@ def show_lists(units: Sequence[Unit], lists: Sequence[int]) -> str:
 def choose_item(units: Sequence[Unit], scores: Sequence[float], best: int) -> int:
     """Return the place of the best item of a list that is not shown whole; of another unit its own."""
     own = units[best]
-    items = [place for place, unit in enumerate(units) if own.kind is UnitKind.LIST and holds(own.span, unit.span)]
-    return max(items, key=lambda place: (place != best, scores[place], -place), default=best)
+    inside = (place for place, unit in enumerate(units) if place != best and holds(own.span, unit.span))
+    return max(inside if own.kind is UnitKind.LIST else (), key=scores.__getitem__, default=best)
 
 
 def holds(outer: Span, inner: Span) -> bool:
@@ -382,9 +376,7 @@ def find_other_side(units: Sequence[Unit], scores: Sequence[float], best: int, a
         for place, unit in enumerate(units)
         if unit.kind not in (UnitKind.LIST, UnitKind.FIELD) and not holds(own.span, unit.span)
     }
-    other = max(
-        named, key=lambda place: (named[place], units[place].kind is own.kind, scores[place], -place), default=best
-    )
+    other = max(named, key=lambda place: (named[place], units[place].kind is own.kind, scores[place]), default=best)
     return other if named.get(other) else None
 
 

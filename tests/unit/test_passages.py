@@ -61,7 +61,7 @@ def test_a_list_that_is_too_long_says_how_much_of_it_is_shown() -> None:
 def test_a_unit_that_was_not_read_is_never_before_one_that_was() -> None:
     units = score_node(make_node("## Lake\n\nGigs.\n\nSkiffs.\n\n```\nrow\n```\n", "a.md#lake", "Lake"), ASKED).units
     read = ScoredUnits(units, [6.0, 4.0, 2.0], by_words=[6.5, 4.5, 0.0]).add_readings([0, 1], [Reading(3, 0.5)] * 2)
-    assert read.best(3) == [0, 1, 2]
+    assert read.best() == [0, 1, 2]
 
 
 def test_of_a_long_list_the_items_in_the_chunk_that_matched_are_read() -> None:
