@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from itertools import dropwhile
 
@@ -92,15 +93,11 @@ def follow(asked: ExpandedQuery, conversation: Sequence[str], view: View, record
 
 def read_conversation(conversation: Sequence[str], question: str) -> tuple[str, ...]:
     """Return the last questions within their limits, oldest first: without filters, and without the question itself."""
-
-    def clean(text: str) -> str:
-        try:
-            said, _ = split_filters(text)
-        except QuestionError:  # it had no answer when it was asked
-            return ""
-        return " ".join(said.split())[:MAX_SAID_CHARS]
-
-    return tuple(text for text in map(clean, conversation) if text and text != question)[-MAX_TURNS:]
+    said = []
+    for text in conversation:
+        with suppress(QuestionError):  # it had no answer when it was asked
+            said.append(" ".join(split_filters(text)[0].split())[:MAX_SAID_CHARS])
+    return tuple(text for text in said if text and text != question)[-MAX_TURNS:]
 
 
 def carry_words(

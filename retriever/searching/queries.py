@@ -133,7 +133,7 @@ def correct_question(asked: ExpandedQuery, view: "View") -> ExpandedQuery:
         return asked
     question, days = asked.question, []
     recent = find_recent_day(question, view.lexical.detect_question(question), date.today())
-    if recent and view.lexical.describe([mark_property(recent[1])])[mark_property(recent[1])].documents:
+    if recent and view.lexical.find_holding([mark_property(recent[1])]).size:
         place = question.lower().index(recent[0])
         question = question[:place] + recent[1] + question[place + len(recent[0]) :]
         days = [Correction(*recent)]
