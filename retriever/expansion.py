@@ -12,7 +12,6 @@ from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from itertools import compress
 from typing import Annotated, Any
 
@@ -30,7 +29,7 @@ from retriever.query import Dropped, Expansion, ExpansionReport, Query, TextKind
 from retriever.searching.queries import EncodedQueries, ExpandedQuery
 from retriever.searching.question_words import cut_words, read_form
 from retriever.served.generator import Generator
-from retriever.served.task import USUAL, Abilities, Speed, Task, fence_lines, json_line, size
+from retriever.served.task import Abilities, Task, fence_lines, json_line
 from retriever.settings import Profile
 from retriever.text import cut
 from retriever.trace import Recorder
@@ -80,16 +79,14 @@ def write_expansion(question: str, profile: Profile, generator: Generator, recor
     """Return what the language model writes for a question, and how that went."""
     try:
         abilities = generator.abilities or Abilities()
-        texts = choose_texts(profile.hyde, abilities)
-        if not (texts.rewordings or texts.passages):
+        plans = list_plans(Abilities() if profile.hyde == "always" else abilities)
+        if not plans:
             what = f"{generator.name} writes nothing that helps a search"
             recorder.notes.append(f"{what}: expansion is off for it; --hyde always forces it")
             return Expansion(), "skipped"
         # More than the model can write in its seconds would be cut off, and worth nothing.
-        planned = plan_expansion(texts, question, generator.speed or USUAL, generator.stage_s)
-        if planned is None:
-            raise generator.explain_slow(generator.stage_s)
-        written = generator.write(build_expansion_task(question, planned))
+        tasks = (build_expansion_task(question, plan) for plan in plans)
+        written = generator.write(generator.choose(tasks, generator.stage_s))
     except LanguageModelError as error:
         recorder.degrade(StageName.EXPAND, error)
         return Expansion(), "failed"
@@ -183,7 +180,6 @@ class WrittenExpansion(BaseModel):
         return Expansion(tuple(rewordings), tuple(passages), self.intent.upper() if has_intent else "")
 
 
-@lru_cache(maxsize=32)
 def shape_of(plan: TextPlan) -> type[WrittenExpansion]:
     """Return the object as a JSON schema of what is asked for, each bounded; what comes besides is read."""
     # Without bounds a small model writes one list, or one text, until it is stopped.
@@ -203,62 +199,36 @@ def shape_of(plan: TextPlan) -> type[WrittenExpansion]:
     return Bounded
 
 
-def list_fields(plan: TextPlan) -> list[str]:
-    """Return what the model writes."""
-    return list(shape_of(plan).model_json_schema()["properties"])
+def list_plans(abilities: Abilities) -> list[TextPlan]:
+    """Return the plans of texts that the model writes well, the one with the most first; none where it writes none."""
+    plans = (
+        TextPlan(most.rewordings * abilities.rewordings, most.passages * abilities.passages, most.chars)
+        for most in PLANS
+    )
+    return [plan for plan in plans if plan.rewordings or plan.passages]
 
 
-def build_instructions(plan: TextPlan) -> str:
-    """Return what is the same for every question of that plan."""
-    fields = "\n".join(f'- "{name}": {_FIELDS[name]}' for name in list_fields(plan)).format(
+def build_expansion_task(question: str, plan: TextPlan) -> Task[WrittenExpansion]:
+    """Return what the model is to write for a question."""
+    shape = shape_of(plan)
+    names = list(shape.model_json_schema()["properties"])
+    fields = "\n".join(f'- "{name}": {_FIELDS[name]}' for name in names).format(
         queries=plan.rewordings,
         passages=plan.passages,
         chars=plan.chars,
         intents=", ".join(f'"{name}" ({meaning})' for name, meaning in INTENTS.items()),
     )
-    return _INSTRUCTIONS.format(fence=_FENCE, fields=fields)
-
-
-def choose_texts(hyde: str, abilities: Abilities) -> TextPlan:
-    """Return the most texts that are asked for: none that the model does not write well, unless they always are."""
-    if hyde == "always":
-        return MOST_TEXTS
-    return TextPlan(MOST_TEXTS.rewordings * abilities.rewordings, MOST_TEXTS.passages * abilities.passages)
-
-
-def plan_expansion(wanted: TextPlan, question: str, speed: Speed, seconds: float) -> TextPlan | None:
-    """Return the plan of as many texts as the model writes in the seconds; None where it writes none."""
-    for most in PLANS:
-        rewordings, passages = min(wanted.rewordings, most.rewordings), min(wanted.passages, most.passages)
-        if not (rewordings or passages):
-            break
-        chosen = TextPlan(rewordings, passages, most.chars)
-        read = size(build_instructions(chosen)) + size(build_material(question))
-        if speed.seconds(read, count_usual_tokens(chosen)) <= seconds:
-            return chosen
-    return None
-
-
-def count_usual_tokens(plan: TextPlan) -> int:
-    """Estimate how many tokens an answer has: passages of four characters a token, rewordings, the marks of JSON."""
-    return 25 + 22 * plan.rewordings + plan.passages * (10 + min(plan.chars, USUAL_PASSAGE_CHARS) // 4)
-
-
-def build_expansion_task(question: str, plan: TextPlan) -> Task[WrittenExpansion]:
-    """Return what the model is to write for a question."""
+    # Passages of four characters a token, rewordings, the marks of JSON.
+    usual = 25 + 22 * plan.rewordings + plan.passages * (10 + min(plan.chars, USUAL_PASSAGE_CHARS) // 4)
     return Task(
-        instructions=build_instructions(plan),
-        material=build_material(question),
-        answer=shape_of(plan),
-        max_tokens=250 + 2 * count_usual_tokens(plan),  # words of other languages are cut into more tokens
+        instructions=_INSTRUCTIONS.format(fence=_FENCE, fields=fields),
+        material=fence_lines([json_line({"question": question})], _FENCE),
+        answer=shape,
+        max_tokens=250 + 2 * usual,  # words of other languages are cut into more tokens
+        usual_tokens=usual,
         temperature=TEMPERATURE,
-        example=json.dumps({name: _EXAMPLE[name] for name in list_fields(plan)}),
+        example=json.dumps({name: _EXAMPLE[name] for name in names}),
     )
-
-
-def build_material(question: str) -> str:
-    """Return the question between its fences."""
-    return fence_lines([json_line({"question": question})], _FENCE)
 
 
 # Which questions are put to it, and which of its texts are searched with: by their words, then by what they are about.

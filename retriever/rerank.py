@@ -27,7 +27,7 @@ from retriever.lexical.tokens import tokenize, tokenize_unit
 from retriever.places.view import View
 from retriever.searching.hits import cut_to_lines, find_matched
 from retriever.served.server import ModelServer
-from retriever.served.task import USUAL, Task, fence_lines, json_line, new_nonce, size
+from retriever.served.task import Task, fence_lines, json_line, new_nonce
 from retriever.settings import Profile, RerankSettings
 from retriever.text import cut
 from retriever.trace import Note, Recorder
@@ -240,31 +240,31 @@ class LlmReranker:
 
     def order(self, question: str, candidates: Sequence[RerankInput], seconds: float = 0) -> list[float]:
         """Return the values of the ranks that the model gives the first candidates, as many as it can read in time."""
-        generator, nonce = self.generator, new_nonce()
-        instructions = _INSTRUCTIONS.format(nonce=nonce)
-        max_tokens = 32 + 8 * len(candidates)  # for each number a line of its own with blanks before it
-        room = generator.room(instructions, max_tokens)
-        speed, limit = generator.speed or USUAL, seconds or generator.stage_s
+        nonce = new_nonce()
+        tasks = {}  # and how many candidates each of them shows
         for count, chars in PLANS:
             shown = [
                 {"number": number, "titles": item.titles, "passage": cut(item.text, chars)}
                 for number, item in enumerate(candidates[:count], start=1)
             ]
-            material = fence_lines([json_line({"question": question}), *map(json_line, shown)], nonce)
-            has_room = size(material) <= room
-            if has_room and speed.seconds(size(instructions) + size(material), 8 + 3 * len(shown)) <= limit:
-                break
-        else:
-            raise generator.explain_slow(limit) if has_room else generator.explain_narrow()
-        shape = order_of(len(shown))
-        task = Task(instructions, material, shape, max_tokens, seconds=seconds or inf, example=_EXAMPLE)
-        order = generator.write(task)
-        places = [number - 1 for number in order.best_first if 1 <= number <= len(shown)]
+            task = Task(
+                _INSTRUCTIONS.format(nonce=nonce),
+                fence_lines([json_line({"question": question}), *map(json_line, shown)], nonce),
+                order_of(len(shown)),
+                max_tokens=32 + 8 * len(shown),  # for each number a line of its own with blanks before it
+                usual_tokens=8 + 3 * len(shown),
+                seconds=seconds or inf,
+                example=_EXAMPLE,
+            )
+            tasks[task] = len(shown)
+        task = self.generator.choose(tasks, seconds or self.generator.stage_s)
+        read = range(tasks[task])
+        places = [number - 1 for number in self.generator.write(task).best_first if number - 1 in read]
         if not places:
             raise WrongAnswerError("the model named none of the candidates")
         # Those that it does not name follow in their order.
-        ranked = list(dict.fromkeys([*places, *range(len(shown))]))
-        return [rank_value(ranked.index(place) + 1) for place in range(len(shown))]
+        ranked = list(dict.fromkeys([*places, *read]))
+        return [rank_value(ranked.index(place) + 1) for place in read]
 
 
 # A cross-encoder

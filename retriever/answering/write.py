@@ -103,6 +103,7 @@ def build_answer_task(
         material=fence_lines(lines, nonce),
         answer=WrittenAnswer,
         max_tokens=max_tokens(plan.sentences),
+        usual_tokens=max_tokens(plan.sentences),
         seconds=seconds,
         example=_EXAMPLE,
     )

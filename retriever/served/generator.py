@@ -6,6 +6,7 @@ docs/internals/language-models.md says what it promises.
 import logging
 import math
 import time
+from collections.abc import Iterable
 from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -34,7 +35,7 @@ from retriever.served.task import (
 )
 from retriever.served.transport import OverdueError
 from retriever.settings import LlmSettings, Profile
-from retriever.text import BYTES_PER_TOKEN, estimate_tokens
+from retriever.text import BYTES_PER_TOKEN
 
 progress = logging.getLogger("retriever.served.progress")
 
@@ -124,7 +125,20 @@ class Generator:
         The server is asked once what the model reads: LanguageModelError.
         """
         window = self.look_up().window
-        return max(0, self._prompt_tokens(window, max_tokens) * BYTES_PER_TOKEN - size(instructions))
+        # 256 are for the model's own chat template, and for what a second try adds.
+        written = max_tokens + self.server.thought_tokens
+        tokens = min(int(window * PROMPT_SHARE), window - written) - 256
+        return max(0, tokens * BYTES_PER_TOKEN - size(instructions))
+
+    def choose(self, tasks: Iterable[Task[Written]], seconds: float) -> Task[Written]:
+        """Return the first task that the model can read, and end in the seconds; LanguageModelError where none is."""
+        speed, has_room = self.speed or USUAL, False
+        for task in tasks:
+            has_room = size(task.material) <= self.room(task.instructions, task.max_tokens)
+            read = size(task.instructions + task.material)
+            if has_room and speed.seconds(read, task.usual_tokens) <= seconds:
+                return task
+        raise self.explain_slow(seconds) if has_room else self.explain_narrow()
 
     def explain_narrow(self) -> LanguageModelError:
         """Return the error of a prompt that needs more than the model reads."""
@@ -143,14 +157,12 @@ class Generator:
         Raises LanguageModelError, or one of its kinds: it is not there, has no such model, took too long, stopped in
         the middle, wrote something else, or the task is longer than it can read.
         """
-        window = self.look_up().window
-        end = self.server.deadline(self._limit(task.seconds))
-        prompt = task.instructions + task.material
-        if estimate_tokens(prompt) > self._prompt_tokens(window, task.max_tokens):
+        if size(task.material) > self.room(task.instructions, task.max_tokens):
             raise self.explain_narrow()
-        # A third of what may be written is usual. A terminal shows this line, for the wait is long.
-        speed = self.speed
-        about = f", about {speed.seconds(size(prompt), task.max_tokens // 3):.0f} s" if speed else ""
+        end = self.server.deadline(self._limit(task.seconds))
+        # A terminal shows this line, for the wait is long.
+        speed, read = self.speed, size(task.instructions + task.material)
+        about = f", about {speed.seconds(read, task.usual_tokens):.0f} s" if speed else ""
         progress.info("asking %s%s", self.name, about)
         problem, is_schema_to_blame = "", False
         # Under a schema some models write nothing, and some loop: that is remembered.
@@ -242,9 +254,3 @@ class Generator:
             if server.kind == "openai" and server.template is not None:  # llama.cpp, which has loaded it
                 self._loaded_until = math.inf
         return self._model
-
-    def _prompt_tokens(self, window: int, max_tokens: int) -> int:
-        """Return how many tokens of instructions and material fit into a context window beside the answer."""
-        # 256 are for the model's own chat template, and for what a second try adds.
-        written = max_tokens + self.server.thought_tokens
-        return min(int(window * PROMPT_SHARE), window - written) - 256

@@ -34,6 +34,7 @@ class Task(Generic[Written]):
     # The shape of the object; the model is given its JSON schema, and its answer is checked against it.
     answer: type[Written]
     max_tokens: int  # the most that is written
+    usual_tokens: int  # that are written
     temperature: float = 0.0  # 0: the likeliest words; the same task then gives the same object from most models
     seconds: float = math.inf  # the longest wait, where it is less than the generator's own
     example: str = ""  # of an answer, as JSON; shown where no schema is sent: beside one it makes models loop

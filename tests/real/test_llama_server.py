@@ -29,7 +29,7 @@ class Queries(BaseModel):
     queries: list[str] = Field(max_length=3)
 
 
-TASK = Task("Reword the question three times.", "How are two rankings fused?", Queries, 120, temperature=0.3)
+TASK = Task("Reword the question three times.", "How are two rankings fused?", Queries, 120, 40, temperature=0.3)
 
 
 @contextlib.contextmanager
@@ -77,7 +77,7 @@ class Numbers(BaseModel):
 
 def test_what_is_whole_of_a_list_without_end_is_kept(writer: str) -> None:
     generator = open_generator(writer)
-    numbers = generator.write(Task("Count.", "How many?", Numbers, 100)).numbers
+    numbers = generator.write(Task("Count.", "How many?", Numbers, 100, 30)).numbers
     assert 10 < len(numbers) < 100
 
 

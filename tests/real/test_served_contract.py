@@ -42,7 +42,7 @@ class Answer(BaseModel):
     numbers: list[int]
 
 
-TASK = Task("Count.", "One boat, two boats.", Answer, 64)
+TASK = Task("Count.", "One boat, two boats.", Answer, 64, 20)
 ERRORS = {"llm": LanguageModelError, "encoder": EncoderError, "rerank": RerankerError}
 KINDS = {"llm": "write", "encoder": "embed", "rerank": "rank"}
 BY_OPENAI = [("llm", "openai"), ("encoder", "openai"), ("rerank", "openai")]

@@ -44,7 +44,9 @@ class Answer(BaseModel):
     queries: tuple[str, ...]
 
 
-TASK = Task(instructions="Reword the question.", material="What is a boat?", answer=Answer, max_tokens=100)
+TASK = Task(
+    instructions="Reword the question.", material="What is a boat?", answer=Answer, max_tokens=100, usual_tokens=33
+)
 GOOD = {"queries": ["a boat is"], "numbers": [1, 2, 3, 4, 5, 6, 7, 8, 9]}
 
 

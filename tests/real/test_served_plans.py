@@ -21,7 +21,7 @@ class Written(BaseModel):
     numbers: list[int]
 
 
-TASK = Task("Write numbers.", "Text of some length. " * 60, Written, 64)
+TASK = Task("Write numbers.", "Text of some length. " * 60, Written, 64, 20)
 NUMBERS = {"numbers": list(range(1, 20))}
 
 

@@ -1,16 +1,19 @@
 """Expanding a question, but for the model and the index: what is asked, what is used of the answer, what is kept."""
 
 from dataclasses import replace
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
 from pydantic import ValidationError
 
-from retriever.expansion import MOST_TEXTS, TextPlan, WrittenExpansion, build_expansion_task, plan_expansion, screen
+from retriever.errors import LanguageModelTimeoutError
+from retriever.expansion import TextPlan, WrittenExpansion, build_expansion_task, list_plans, screen
 from retriever.lexical.tokens import tokenize
 from retriever.query import Dropped, Expansion, Query
 from retriever.searching.queries import average_vectors, weigh_queries, weigh_words
-from retriever.served.task import Speed
+from retriever.served.generator import Generator
+from retriever.served.task import Abilities, Speed
 from retriever.settings import Profile
 
 QUESTION = "how do I send an email after the response?"
@@ -68,15 +71,21 @@ def test_rewordings_together_never_outvote_the_question(count: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("wanted", "speed", "plan"),
+    ("abilities", "speed", "plan"),
     [
-        (MOST_TEXTS, Speed(85, 34), TextPlan(0, 1, 420)),  # passages before rewordings
-        (TextPlan(3, 0), Speed(85, 20), TextPlan(1, 0)),
-        (MOST_TEXTS, Speed(60, 12), None),
+        (Abilities(), Speed(85, 34), TextPlan(0, 1, 420)),  # passages before rewordings
+        (Abilities(passages=False), Speed(85, 20), TextPlan(1, 0)),
+        (Abilities(), Speed(60, 12), None),
     ],
 )
-def test_a_slow_model_writes_what_it_has_time_for(wanted: TextPlan, speed: Speed, plan: TextPlan | None) -> None:
-    assert plan_expansion(wanted, QUESTION, speed, 8.0) == plan
+def test_a_slow_model_writes_what_it_has_time_for(abilities: Abilities, speed: Speed, plan: TextPlan | None) -> None:
+    tasks = {build_expansion_task(QUESTION, plan): plan for plan in list_plans(abilities)}
+    generator = Mock(speed=speed, room=Mock(return_value=10_000), explain_slow=LanguageModelTimeoutError)
+    if plan is None:
+        with pytest.raises(LanguageModelTimeoutError):
+            Generator.choose(generator, tasks, 8.0)
+    else:
+        assert tasks[Generator.choose(generator, tasks, 8.0)] == plan
 
 
 def test_a_passage_cannot_be_longer_than_planned() -> None:

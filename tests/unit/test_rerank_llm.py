@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from math import inf
 from typing import Any, cast
@@ -43,6 +43,9 @@ class ScriptedGenerator:
 
     def room(self, instructions: str, max_tokens: int) -> int:
         return self.bytes_of_room
+
+    def choose(self, tasks: Iterable[Task[Written]], seconds: float) -> Task[Written]:
+        return Generator.choose(cast("Generator", self), tasks, seconds)
 
     def explain_narrow(self) -> LanguageModelError:
         return LanguageModelError("narrow")
