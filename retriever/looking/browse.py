@@ -30,7 +30,7 @@ from retriever.searching.citations import Anchor, Anchors
 from retriever.store import reading
 from retriever.store.database import Connection
 from retriever.store.reading import read_titles
-from retriever.store.text_vectors import distinct_keys, relate, vectors_of_chunks, vectors_of_nodes
+from retriever.store.text_vectors import relate, sample_vectors, vectors_of_nodes
 from retriever.store.writing import NODE_BITS
 from retriever.text import cut
 from retriever.types import Cited, FloatMatrix, Neighbour, SimilarSections
@@ -486,8 +486,7 @@ def keep_shared(view: View, rows: "FloatMatrix | npt.NDArray[np.float64]") -> fl
 def measure_unrelated(view: View) -> tuple[float, set[str]]:
     """Return how near unrelated sections are to one another, as `relate` gives it, and the sections of templates."""
     connection, fingerprint = view.connection, view.state.fingerprint
-    keys = np.random.default_rng(0).permutation(distinct_keys(connection, fingerprint))  # the same ones each time
-    rows = vectors_of_chunks(connection, fingerprint, keys[:COMPARED].tolist()).astype(np.float64)
+    rows = sample_vectors(connection, fingerprint, COMPARED).astype(np.float64)
     common = keep_shared(view, rows)
     squares, compared = (rows**2).sum(axis=1), np.triu_indices(len(rows), 1)
     pairs = relate((rows @ rows.T)[compared], squares[compared[0]], squares[compared[1]], common)

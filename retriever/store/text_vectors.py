@@ -130,34 +130,25 @@ def dimension(connection: Connection, fingerprint: str) -> int | None:
     return len(row[0]) if row else None
 
 
-def vectors_of_chunks(connection: Connection, fingerprint: str, chunk_keys: Iterable[int]) -> FloatMatrix:
-    """Return the unit vectors (n, d) of those chunks that have one, by their keys."""
-    return unpack_vectors(select(connection, _VECTORS % f"chunk_key {GIVEN}", chunk_keys, fingerprint))[1]
+def sample_vectors(connection: Connection, fingerprint: str, count: int) -> FloatMatrix:
+    """Return the unit vectors (n, d) of so many texts at most, by chance and the same each time."""
+    query = "SELECT text_hash, vector FROM vectors WHERE fingerprint = ? AND text_hash IN"
+    query += " (SELECT text_hash FROM chunks) ORDER BY text_hash LIMIT ?"
+    return unpack_vectors(connection.execute(query, (fingerprint, count)))[1]
 
 
 def vectors_of_nodes(
     connection: Connection, fingerprint: str, node_ids: Iterable[str]
 ) -> tuple[list[str], FloatMatrix]:
-    """Do as `vectors_of_chunks` for the chunks of these nodes, with the node of each."""
-    of_nodes = f"node_key IN (SELECT node_key FROM nodes WHERE node_id {GIVEN})"
+    """Return the unit vectors (n, d) of those chunks of these nodes that have one, with the node of each."""
+    of_nodes = f"SELECT node_key FROM nodes WHERE node_id {GIVEN}"
     return unpack_vectors(select(connection, _VECTORS % of_nodes, node_ids, fingerprint))
 
 
 def vectors_of_folder(connection: Connection, fingerprint: str, folder_key: int) -> FloatMatrix:
-    """Do as `vectors_of_chunks` for all chunks of a folder."""
+    """Do as `vectors_of_nodes` for all chunks of a folder."""
     query = "SELECT node_key FROM nodes JOIN documents USING (document_key) WHERE folder_key = ?"
-    return unpack_vectors(connection.execute(_VECTORS % f"node_key IN ({query})", (fingerprint, folder_key)))[1]
-
-
-def distinct_keys(connection: Connection, fingerprint: str) -> list[int]:
-    """Return the key of the first chunk of each text whose vector is there, ascending."""
-    # It stands for all others where vectors are searched: a graph of near vectors cannot be walked where many are
-    # equal. With 3,000 equal ones among 5,000, ChromaDB found 43 % of what the exact scan found.
-    query = (
-        "SELECT min(chunk_key) FROM chunks JOIN vectors ON vectors.text_hash = chunks.text_hash AND fingerprint = ?"
-        " GROUP BY chunks.text_hash ORDER BY 1"
-    )
-    return [key for (key,) in connection.execute(query, (fingerprint,))]
+    return unpack_vectors(connection.execute(_VECTORS % query, (fingerprint, folder_key)))[1]
 
 
 def distinct_vectors(
@@ -177,6 +168,8 @@ def distinct_vectors(
         rows = connection.execute(_ALL_VECTORS, (fingerprint,))
     else:
         rows = select(connection, _VECTORS_OF_PART, node_keys, fingerprint)
+    # Each text once: a graph of near vectors cannot be walked where many are equal. With 3,000 equal ones among 5,000,
+    # ChromaDB found 43 % of what the exact scan found.
     keys, matrix = join_vectors(rows)
     order = np.argsort(keys)
     return [keys[row] for row in order], matrix[order]
@@ -205,6 +198,6 @@ NEAR_TEXTS = (
 )
 _VECTORS = (
     "WITH wanted AS (SELECT chunk_key, node_key, vector FROM chunks"
-    " CROSS JOIN vectors ON vectors.text_hash = chunks.text_hash AND fingerprint = ? WHERE %s)"
+    " CROSS JOIN vectors ON vectors.text_hash = chunks.text_hash AND fingerprint = ? WHERE node_key IN (%s))"
     " SELECT node_id, vector FROM wanted JOIN nodes USING (node_key) ORDER BY chunk_key"
 )
