@@ -49,10 +49,10 @@ def texts_of(folder: Path, encoder: OnnxEncoder) -> Iterator[str]:
     for document in documents_of(folder):
         nodes = [placed.node for placed in document.nodes]
         for chunk in chain.from_iterable(chunk_nodes(nodes, encoder.count_tokens)):
-            digest = text_hash(chunk.embedded_text)
+            digest = text_hash(chunk.text)
             if digest not in seen:
                 seen.add(digest)
-                yield chunk.embedded_text
+                yield chunk.text
 
 
 def sections_of(folder: Path) -> int:

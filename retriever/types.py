@@ -27,9 +27,7 @@ class Chunk:
     span: Span
     """The lines it was cut from; a piece of one long line has that line alone."""
     text: str
-    """The piece of the node's text; a table that was split begins with its header again."""
-    embedded_text: str
-    """The text that the encoder reads: the breadcrumb and title, then `text`. Equal texts share one vector."""
+    """What the encoder reads: breadcrumb and title, then a piece of the node's text. Equal texts share one vector."""
 
 
 class Source(StrEnum):

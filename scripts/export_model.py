@@ -417,7 +417,7 @@ def sample_of_chunks(documents: Path, encoder: OnnxEncoder) -> list[str]:
         document = parse_document(path.name, path.read_text(encoding="utf-8", errors="replace"))
         nodes = [placed.node for placed in document.nodes]
         chunks = chunk_nodes(nodes, encoder.count_tokens, encoder.max_tokens)
-        texts |= {chunk.embedded_text: None for of_node in chunks for chunk in of_node}
+        texts |= {chunk.text: None for of_node in chunks for chunk in of_node}
     if not texts:
         raise click.ClickException(f"no Markdown in {documents}")
     return list(texts)[:: -(-len(texts) // SAMPLE)]

@@ -71,7 +71,7 @@ def main(data: Path, sources: Path, others: int) -> None:
                 words = len(node.text.split())
                 write(sections, {"id": key, "corpus": name, "crumb": crumb, "words": words, "text": node.text})
                 for chunk in made:
-                    write(chunks, {"sid": key, "text": chunk.embedded_text})
+                    write(chunks, {"sid": key, "text": chunk.text})
                 for question, lines in asked.get(key, {}).items():
                     place = find_chunk(node, made, lines) if lines else None
                     write(own, {"section": key, "question": question, "chunk": place})

@@ -23,7 +23,7 @@ def chunk_nodes(
 ) -> list[tuple[Chunk, ...]]:
     """Return the chunks of each node; no two have one id.
 
-    A node's chunks together hold all of its units, each below what it is read below. The `embedded_text` of none has
+    A node's chunks together hold all of its units, each below what it is read below. The text of none has
     more than `max_tokens` tokens by the counter. A heading alone is one chunk.
     """
     (special,) = count([""])
@@ -44,7 +44,7 @@ def chunk_nodes(
         found = [*pack(own, sizes, measure, room - length - 1, target_tokens)]  # one for the line end
         if not found and node.span and node.kind is NodeKind.SECTION:
             found = [(node.span, "")]
-        made.append(tuple(Chunk(node.id, span, part or text, f"{text}\n{part}".strip()) for span, part in found))
+        made.append(tuple(Chunk(node.id, span, f"{text}\n{part}".strip()) for span, part in found))
     return made
 
 

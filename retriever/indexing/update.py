@@ -238,7 +238,7 @@ def write_documents(connection: Connection, read: Iterable[ReadDocument], encode
     for change, stat, document, names, chunks in read:
         new.append(writing.put_document(connection, change.folder.key, stat, document, names, chunks))
         if encoder is not None:  # `remove_stale_pending` removes those that have a vector
-            texts = (chunk.embedded_text for chunk in chain.from_iterable(chunks))
+            texts = (chunk.text for chunk in chain.from_iterable(chunks))
             writing.put_pending(connection, {text_hash(text): text for text in texts})
     return new
 

@@ -108,8 +108,9 @@ def meta(connection: Connection, key: str) -> str | None:
 
 
 def sample_texts(connection: Connection) -> Iterator[str]:
-    """Yield the texts of four hundred chunks from all of the index, by chance and the same each time."""
-    return (text for (text,) in connection.execute("SELECT text FROM chunks ORDER BY text_hash LIMIT 400"))
+    """Yield the texts of four hundred sections from all of the index, by chance and the same each time."""
+    query = "SELECT text FROM nodes WHERE body_hash IS NOT NULL ORDER BY body_hash LIMIT 400"
+    return (text for (text,) in connection.execute(query))
 
 
 def snapshot(connection: Connection) -> str:

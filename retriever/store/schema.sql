@@ -105,7 +105,6 @@ CREATE TABLE chunks (
     node_key INTEGER NOT NULL REFERENCES nodes ON DELETE CASCADE,
     first_line INTEGER NOT NULL,
     last_line INTEGER NOT NULL,
-    text TEXT NOT NULL,
     text_hash BLOB NOT NULL      -- of what the encoder reads
 ) STRICT;
 CREATE INDEX chunks_of_node ON chunks (node_key);

@@ -89,13 +89,12 @@ def put_document(
             node_keys[chunk.node_id],
             chunk.span.first,
             chunk.span.last,
-            chunk.text,
-            text_hash(chunk.embedded_text),
+            text_hash(chunk.text),
         )
         for own in chunks
         for place, chunk in enumerate(own)
     ]
-    insert(connection, "chunks", "chunk_key, node_key, first_line, last_line, text, text_hash", pieces)
+    insert(connection, "chunks", "chunk_key, node_key, first_line, last_line, text_hash", pieces)
     links = [
         (node_keys[node_id], position, link.line, link.kind, link.target_path, link.anchor)
         for position, (node_id, link) in enumerate(document.links)

@@ -36,7 +36,10 @@ def secrets(shelf: Shelf) -> list[bytes]:
     """The bytes that must go: the word in each spelling, and the vectors and hashes of the texts that have it."""
     with shelf.rows() as rows:
         hashes = [
-            row[0] for row in rows.execute("SELECT DISTINCT text_hash FROM chunks WHERE text LIKE ?", (f"%{LEFT}%",))
+            row[0]
+            for row in rows.execute(
+                "SELECT DISTINCT text_hash FROM chunks JOIN nodes USING (node_key) WHERE text LIKE ?", (f"%{LEFT}%",)
+            )
         ]
         vectors = [
             rows.execute("SELECT vector FROM vectors WHERE text_hash = ?", (key,)).fetchone()[0] for key in hashes

@@ -122,7 +122,8 @@ def test_no_table_has_a_row_of_a_hidden_folder(shared: Shared) -> None:
         "INSERT INTO hybrid_retrieve.skipped"
         " SELECT folder_key, path || '/bad.md', 1, 1, 1, 1, '?' FROM hybrid_retrieve.folders",
         "INSERT INTO hybrid_retrieve.pending (text_hash, text)"
-        " SELECT DISTINCT text_hash, text FROM hybrid_retrieve.chunks",
+        " SELECT text_hash, max(text) FROM hybrid_retrieve.chunks JOIN hybrid_retrieve.nodes USING (node_key)"
+        " GROUP BY text_hash",
     )
     tables = execute(shared.index, "SELECT tablename FROM pg_tables WHERE schemaname = 'alone'")
     filled = ("forgotten", "skipped", "pending")

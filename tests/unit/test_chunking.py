@@ -29,8 +29,8 @@ def test_an_overlong_breadcrumb_loses_its_outer_titles_visibly() -> None:
     titles = tuple(f"title number {number}" for number in range(5))
     node = make_node("Text.\n", title="Own", breadcrumb=titles)
     ((chunk,),) = chunk_nodes([node], count, 24, 8)
-    assert chunk.embedded_text == "… title number 4 > Own\nText."
-    assert count([chunk.embedded_text])[0] <= 24
+    assert chunk.text == "… title number 4 > Own\nText."
+    assert count([chunk.text])[0] <= 24
 
 
 WORDS = st.lists(st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\r\n"), max_size=12), max_size=25)
@@ -55,7 +55,7 @@ def test_nothing_is_lost_nothing_is_too_long_and_spans_are_right(
 ) -> None:
     node = make_node(page, first=first)
     (chunks,) = chunk_nodes([node], counter, most, target)
-    assert all(length <= most for length in counter([chunk.embedded_text for chunk in chunks]))
+    assert all(length <= most for length in counter([chunk.text for chunk in chunks]))
     assert all(chunk.text for chunk in chunks)
     for unit in node.units:
         held = [chunk.text for chunk in chunks if chunk.span.overlap(unit.span)]

@@ -60,7 +60,7 @@ def list_chunks(document: Document, lengths: str) -> str:
     target, most = map(int, lengths.split())
     nodes = [placed.node for placed in document.nodes]
     made = chain(*chunk_nodes(nodes, FakeEncoder().count_tokens, most, target))
-    return "".join(f"{chunk.span} {chunk.text}\n" for chunk in made)
+    return "".join(f"{chunk.span} {chunk.text.partition(chr(10))[2] or chunk.text}\n" for chunk in made)
 
 
 def render_excerpt(document: Document, text: str, dialect: str, lines: str) -> str:
