@@ -27,7 +27,7 @@ class Chunk:
     span: Span
     """The lines it was cut from; a piece of one long line has that line alone."""
     text: str
-    """What the encoder reads: breadcrumb and title, then a piece of the node's text. Equal texts share one vector."""
+    """The text for the encoder: breadcrumb and title, then a piece of the node's text. Equal texts share one vector."""
 
 
 class Source(StrEnum):
