@@ -20,7 +20,7 @@ from pydantic.config import JsonDict
 from pageindex.node import Node, Span
 from retriever.display import pluralize
 from retriever.embedding.encoder import bundled_tokens
-from retriever.embedding.onnx import CrossEncoder, usable_cores
+from retriever.embedding.onnx import CrossEncoder
 from retriever.errors import EncoderError, LanguageModelError, RerankerError, UnfitModelError, WrongAnswerError
 from retriever.expansion import find_entities
 from retriever.lexical.tokens import tokenize, tokenize_unit
@@ -269,7 +269,6 @@ class LlmReranker:
 
 # A cross-encoder
 
-MAX_TOKENS = 512  # of a question and a candidate together: what the models were trained with
 SENT_TOKENS = 400  # of the bundled model, to a server: by its own tokens they may be a quarter more
 SERVER_SHARE = 1 / 3  # of llm.seconds, that is waited for a server: it only reads
 
@@ -281,11 +280,11 @@ class OnnxReranker:
 
     def __init__(self, settings: RerankSettings) -> None:
         """Take the settings that name the model, which is loaded when it is first needed."""
-        self._model = CrossEncoder(Path(settings.model).expanduser(), usable_cores(), MAX_TOKENS)
+        self._model = CrossEncoder(Path(settings.model).expanduser())
 
     def score(self, question: str, candidates: Sequence[RerankInput]) -> list[float]:
         """Do as `Reranker.score`; EncoderError where the model cannot be used."""
-        return squash(self._model.score(question, candidate.joined) for candidate in candidates)
+        return squash(self._model.score(question, [candidate.joined for candidate in candidates]))
 
 
 def squash(logits: Iterable[float]) -> list[float]:

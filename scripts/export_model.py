@@ -35,7 +35,7 @@ from retriever.embedding.onnx import (
 )
 from retriever.errors import EncoderError, RetrieverError
 from retriever.indexing.chunk import chunk_nodes
-from retriever.rerank import MAX_TOKENS, OnnxReranker, RerankInput
+from retriever.rerank import OnnxReranker, RerankInput
 from retriever.settings import RerankSettings
 from scripts.bert_graph import find_greatest, write_encoder
 
@@ -55,6 +55,7 @@ MAX_MEAN_DIFFERENCE = 0.02
 QUESTIONS, CANDIDATES = 10, 20
 """Titles of sections that a reranker is asked, and how many sections it reads for each, its own among them."""
 OPSET = 17
+MAX_TOKENS = 512  # of a question and a candidate together: what cross-encoders were trained with
 WEIGHTS = ("model.safetensors", "pytorch_model.bin")
 
 
@@ -184,7 +185,7 @@ def export_reranker(model: str, folder: Path, documents: Path, sha256: str | Non
     write_tokenizer(folder, original, tokenizer.backend_tokenizer.to_str())
     write_quantised(original, folder / MODEL_NAME)
     hashes = file_sha256(folder / MODEL_NAME), file_sha256(folder / TOKENIZER_NAME)
-    card = ModelCard(*hashes, max_tokens=min(most, tokenizer.model_max_length))
+    card = ModelCard(*hashes, max_tokens=min(most, tokenizer.model_max_length, MAX_TOKENS))
     write_card(folder, card, RERANKER_CARD)
     agreement = compare_pairs(original, tokenizer, folder, documents)
     made_of = f"A cross-encoder of {card.max_tokens} tokens, one logit for two texts."

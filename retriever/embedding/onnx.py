@@ -7,7 +7,7 @@ whose folders `scripts/export_model.py` makes, rerank.
 
 import json
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -120,40 +120,32 @@ class OnnxEncoder(TokenEncoder):
         """Its name in `encoder.model`, `english` or `multilingual`; empty where it does not come along."""
         kind = LibraryTokens if card.tokenizer == TOKENIZER_NAME else UnigramTokens
         self._tokens = kind(partial(read_model_file, folder / card.tokenizer))
-        # One thread inside ONNX Runtime: several texts at once keep the cores busier than one text on all of them.
-        self._model = Model(folder / MODEL_NAME, threads=1)
+        self._model = Model(folder / MODEL_NAME)
 
     def _embed(self, texts: Sequence[CutText], *, are_questions: bool) -> FloatMatrix:
         token_type = self._card.question_type if are_questions else 0
+        of_tokens = self._model.run([(text.ids, token_type) for text in texts])
+        rows = [vectors.mean(axis=0) if self._card.pooling == "mean" else vectors[0] for vectors in of_tokens]
+        return unit_rows(rows, len(texts), source=self.name)
 
-        def embed(text: CutText) -> FloatMatrix:
-            hidden = self._model.run(text.ids, token_type)[0]
-            pooled: FloatMatrix = hidden.mean(axis=0) if self._card.pooling == "mean" else hidden[0]
-            return pooled
-
-        self._model.session  # noqa: B018  # loaded by this thread, not by every one at once
-        with ThreadPoolExecutor(usable_cores()) as pool:
-            return unit_rows(list(pool.map(embed, texts)), len(texts), source=self.name)
-
-    def encode_tokens(self, text: str, *, is_question: bool = False) -> FloatMatrix:
-        """Return a unit vector for each token of a text, (t, d) float32, special ones left out.
+    def encode_tokens(self, texts: Sequence[str], *, are_questions: bool = False) -> list[FloatMatrix]:
+        """Return a unit vector for each token of each text, (t, d) float32, special ones left out.
 
         Each is what its token means beside the others, and is compared with other tokens' alone (`interact`). The
         English model has an output of its own for them; of a longer text the first tokens are read.
         """
-        prefix = self._prefixes.query if is_question else self._prefixes.document
-        ids = self._tokens.cut(prefix + text, self._limit).ids
-        vectors = self._model.run(ids, output=-1)[0][1:-1]
-        return unit_rows(vectors, len(vectors), source=self.name)
+        prefix = self._prefixes.query if are_questions else self._prefixes.document
+        read = [(self._tokens.cut(prefix + text, self._limit).ids, 0) for text in texts]
+        of_tokens = self._model.run(read, output=-1)
+        return [unit_rows(vectors[1:-1], len(vectors) - 2, source=self.name) for vectors in of_tokens]
 
 
 class Model:
     """The model of a file, on the CPU; every method may raise an EncoderError."""
 
-    def __init__(self, path: Path, threads: int) -> None:
+    def __init__(self, path: Path) -> None:
         """Take the file, which is loaded when it is first needed."""
         self._path = path
-        self._threads = threads
 
     @cached_property
     def session(self) -> "InferenceSession":
@@ -166,7 +158,8 @@ class Model:
         import onnxruntime  # 150 ms: not needed where nothing is encoded
 
         options = onnxruntime.SessionOptions()
-        options.intra_op_num_threads = self._threads
+        # Several texts at once keep the cores busier than one text on all of them.
+        options.intra_op_num_threads = 1
         options.enable_mem_reuse = False  # its plan takes a fifth of the time of loading, and saves nothing
         providers = ["CPUExecutionProvider"]
         with onnx_errors(f"{self._path} cannot be loaded"):
@@ -177,19 +170,22 @@ class Model:
                 options.add_external_initializers(names, list(values))
             return onnxruntime.InferenceSession(str(self._path), options, providers=providers)
 
-    def run(self, ids: Sequence[int], types: npt.ArrayLike = 0, output: int = 0) -> FloatMatrix:
-        """Return one of its outputs for one row of tokens, all of one type or each of its own."""
-        known = {"input_ids": ids, "attention_mask": np.ones_like(ids), "token_type_ids": np.full_like(ids, types)}
-        given = {item.name: np.array([known[item.name]], dtype=np.int64) for item in self.session.get_inputs()}
-        with onnx_errors(f"{self._path} cannot be run"):
-            values: FloatMatrix = self.session.run([self.session.get_outputs()[output].name], given)[0]
-            return values
+    def run(self, texts: Iterable[tuple[Sequence[int], npt.ArrayLike]], output: int = 0) -> Iterator[FloatMatrix]:
+        """Yield one of its outputs for each text: for its tokens, all of one type or each of its own."""
+        session = self.session  # loaded by this thread, not by every one at once
+        name = session.get_outputs()[output].name
 
+        def run_one(text: tuple[Sequence[int], npt.ArrayLike]) -> FloatMatrix:
+            ids, types = text
+            known = {"input_ids": ids, "attention_mask": np.ones_like(ids), "token_type_ids": np.full_like(ids, types)}
+            given = {item.name: np.array([known[item.name]], dtype=np.int64) for item in session.get_inputs()}
+            with onnx_errors(f"{self._path} cannot be run"):
+                values: FloatMatrix = session.run([name], given)[0][0]
+                return values
 
-def usable_cores() -> int:
-    """Return how many cores this process may run on."""
-    affinity = getattr(os, "sched_getaffinity", None)  # Linux alone
-    return len(affinity(0)) if affinity else os.cpu_count() or 1
+        affinity = getattr(os, "sched_getaffinity", None)  # Linux alone
+        with ThreadPoolExecutor(len(affinity(0)) if affinity else os.cpu_count()) as pool:
+            yield from pool.map(run_one, texts)
 
 
 @contextmanager
@@ -215,18 +211,13 @@ UNRELATED_TOKENS, SAME_TOKENS = 0.68, 0.88
 class CrossEncoder:
     """The model in a folder with model.onnx, tokenizer.json and reranker.json; loaded by the first question."""
 
-    def __init__(self, folder: Path, threads: int = 1, max_tokens: int = 10**6) -> None:
-        """Take the model's folder; `max_tokens` of both texts are read, or as many as the model reads if fewer."""
+    def __init__(self, folder: Path) -> None:
+        """Take the model's folder."""
         self._folder = folder
-        self._max_tokens = max_tokens
-        self._model = Model(folder / MODEL_NAME, threads)
+        self._model = Model(folder / MODEL_NAME)
 
-    def load(self) -> None:
-        """Load the model and its tokenizer, which the first question does otherwise; EncoderError."""
-        self._tokenizer, self._model.session  # noqa: B018
-
-    def score(self, question: str, text: str) -> float:
-        """Return a logit, which rises with how well the text answers; what is too long is cut at its end.
+    def score(self, question: str, texts: Sequence[str]) -> list[float]:
+        """Return logits, which rise with how well each text answers; what is too long is cut at its end.
 
         Each pair is run by itself: what is quantized together shares one scale, so that a score would depend on the
         texts beside it.
@@ -234,17 +225,17 @@ class CrossEncoder:
         Raises:
             EncoderError: the model cannot be used.
         """
-        pair = self._tokenizer.encode(question, text)
-        logits = self._model.run(pair.ids, pair.type_ids)
-        if logits.size != 1 or not np.isfinite(logits).all():
+        pairs = [self._tokenizer.encode(question, text) for text in texts]
+        logits = list(self._model.run((pair.ids, pair.type_ids) for pair in pairs))
+        if not all(logit.size == 1 and np.isfinite(logit).all() for logit in logits):
             raise EncoderError(f"{self._folder} gave no single number for a question and a text")
-        return float(logits.item())
+        return [logit.item() for logit in logits]
 
     @cached_property
     def _tokenizer(self) -> "Tokenizer":
         card = ModelCard.read(self._folder, RERANKER_CARD)
         tokenizer = LibraryTokens(partial(read_model_file, self._folder / TOKENIZER_NAME)).tokenizer
-        tokenizer.enable_truncation(min(card.max_tokens, self._max_tokens))
+        tokenizer.enable_truncation(card.max_tokens)
         return tokenizer
 
 
@@ -269,19 +260,15 @@ class PassageReader:
         """
         question = question[:MAX_QUESTION_CHARS]
         texts = [f"{' > '.join(titles[-MAX_TITLES:])}: {text}" for titles, text in passages]
-        asked = self.encoder.encode_tokens(question.rstrip("?.! \u3002\uff1f\uff01"), is_question=True)
-
-        def compare(place: int) -> float:
-            cosine = interact(asked, self.encoder.encode_tokens(texts[place]))
-            return (cosine - self._unrelated) / (self._same - self._unrelated)
-
-        with ThreadPoolExecutor(usable_cores()) as pool:
-            logits, best = [0.0] * len(texts), list(range(len(texts)))
-            if self._model:
-                self._model.load()  # by this thread, not by every thread at once
-                logits = list(pool.map(partial(self._model.score, question), texts))
-                best = sorted(best, key=lambda place: -logits[place])[:COMPARED]
-            interactions = dict(zip(best, pool.map(compare, best), strict=True))
+        (asked,) = self.encoder.encode_tokens([question.rstrip("?.! \u3002\uff1f\uff01")], are_questions=True)
+        logits, best = [0.0] * len(texts), list(range(len(texts)))
+        if self._model:
+            logits = self._model.score(question, texts)
+            best = sorted(best, key=lambda place: -logits[place])[:COMPARED]
+        compared = self.encoder.encode_tokens([texts[place] for place in best])
+        scale = self._same - self._unrelated
+        cosines = [(interact(asked, vectors) - self._unrelated) / scale for vectors in compared]
+        interactions = dict(zip(best, cosines, strict=True))
         least = min(interactions.values(), default=0.0)
         return [Reading(logit, interactions.get(place, least)) for place, logit in enumerate(logits)]
 

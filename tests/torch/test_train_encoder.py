@@ -120,10 +120,10 @@ def test_a_run_learns_is_taken_up_again_and_gives_a_model(
     assert "cosine of int8 with float32" in exported.output
     encoder = OnnxEncoder(tmp_path / "model")
     assert encoder.encode_documents(["a text about boats"]).shape == (1, 32)
-    assert encoder.encode_tokens("about boats").shape == (2, 128)
+    assert [vectors.shape for vectors in encoder.encode_tokens(["about boats"])] == [(2, 128)]
     # What was exported is a start as well, and without its own share stays what it is.
     assert train(tmp_path / "next", tmp_path / "model", data, "--steps", "3").exit_code == 0
     as_begun = ("--documents", data / "sources", "--share", "0")
     assert run_script("export", tmp_path / "next", tmp_path / "same", *as_begun).exit_code == 0
     same = OnnxEncoder(tmp_path / "same")
-    assert (encoder.encode_tokens("about boats") * same.encode_tokens("about boats")).sum(axis=1).min() > 0.98
+    assert (encoder.encode_tokens(["about boats"])[0] * same.encode_tokens(["about boats"])[0]).sum(axis=1).min() > 0.98
