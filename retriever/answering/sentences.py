@@ -169,7 +169,7 @@ def read_around(block: Piece, span: Span, start: int, end: int) -> tuple[str, st
     cited = "\n".join(block.lines(span))
     if header := block.find_header(span.first):
         return "\n".join([block.lines(header)[0], cited]), ""
-    offset = len("\n".join([*block.lines(Span(block.span.first, span.first))[:-1], ""]))
+    offset = block.text.rindex(cited, 0, start + len(cited))
     parts = [(offset + first, offset + last) for first, last in find_sentences(cited)]
     parts = [part for part in parts if part[0] < end and start < part[1]]
     first = parts[0][0]
@@ -183,8 +183,7 @@ def find_names(text: str, block: str, languages: tuple[str, ...]) -> Iterator[st
     """
     for number, word in enumerate(text.split()):
         name = word.strip(".,;:!?()[]{}\"'`*\u201c\u201d\u2018\u2019\u00ab\u00bb\u2026")
-        name = name.removesuffix("'s").removesuffix("\u2019s")
-        is_plain = not number and name.istitle() and not (f" {name}" in block and tokenize(name, languages))
+        is_plain = not number and name == name.capitalize() and not (f" {name}" in block and tokenize(name, languages))
         has_sign = any(sign.isupper() or sign.isdigit() for sign in name) or any(sign in _SIGNS for sign in name[1:-1])
         is_name = any(map(str.isalpha, name)) and name.casefold() not in UNITS  # a number may be written otherwise
         if is_name and has_sign and not is_plain:
@@ -206,16 +205,16 @@ def choose_sentences(hits: Sequence[Hit], question: str = "") -> tuple[CitedSent
         has_side = is_difference and not held.issuperset(words)
         is_near = not chosen or hit is best or has_side or hit.score >= LEAST_SCORE * hits[0].score
         text = hit.sentence
-        if text not in ("", hit.title) and is_near and not repeats(text, [item.text for item in chosen]):
+        if text not in ("", hit.title) and is_near and not repeats(text, chosen):
             held |= words
             chosen.append(CitedSentence(text, text, **hit.place | {"span": hit.passage}))
     return tuple(chosen[:MAX_EXTRACTED])
 
 
-def repeats(text: str, others: Iterable[str]) -> bool:
+def repeats(text: str, others: Iterable[CitedSentence]) -> bool:
     """Return whether a sentence says nearly what one of the others says, by its words."""
     words = set(tokenize(text))
-    known = [set(tokenize(other)) for other in others]
+    known = [set(tokenize(other.text)) for other in others]
     return any(len(words & other) >= REPEATED * min(len(words), len(other)) > 0 for other in known)
 
 
@@ -364,7 +363,7 @@ def _compare_marks(said: Reading, there: Reading, *, has_opposite: bool) -> str:
         nearest = max(there.clauses, key=lambda clause: len({*clause.shape} & {*part.shape}), default=there)
         sides = part.marks - {"not"}
         theirs = nearest.marks - {"not"} or there.marks - {"not"}
-        if len(sides) == 1 and theirs and not sides & theirs:
+        if sides and theirs and not sides & theirs:
             return "at least or at most"
         is_denied = "not" in part.marks
         if ("not" in nearest.marks) != is_denied:

@@ -177,7 +177,7 @@ class AnswerWriter:
                         found = check_sentence(item.text, item.block, item.quote, blocks, question, languages)
                         if isinstance(found, DroppedSentence):
                             dropped.append(found)
-                        elif not repeats(found.text, [sentence.text for sentence in kept]):
+                        elif not repeats(found.text, kept):
                             kept.append(found)
                     if not kept:
                         wrong = f" ({dropped[0].reason})" if dropped else ""
