@@ -51,7 +51,7 @@ class FolderChanges:
     gone: list[StoredDocument] = field(default_factory=list)
     unchanged: int = 0
     problem: str = ""  # why the folder could not be looked at
-    # Files that turned out to be unreadable (`read_documents`), with what they look like, and the reason.
+    # Files that turned out to be unreadable (`write_documents`), with what they look like, and the reason.
     unreadable: list[tuple[StoredDocument, str]] = field(default_factory=list)
 
     @property
@@ -61,7 +61,7 @@ class FolderChanges:
 
     @property
     def reread(self) -> list[StoredDocument]:
-        """Known documents that were read anew, after `read_documents`."""
+        """Known documents that were read anew, after `write_documents`."""
         lost = {item.path for item, _ in self.unreadable}
         return [document for document in self.outdated if document.path not in lost]
 

@@ -8,10 +8,9 @@ they are embedded, a batch at a time: an interruption loses a few seconds of wor
 import contextlib
 import logging
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
-from typing import NamedTuple
 
 from pageindex.corpus import Listing, UnreadableDocumentError, read_document
 from pageindex.document import Document, parse_document
@@ -42,22 +41,11 @@ from retriever.places.words import build_words
 from retriever.settings import Profile
 from retriever.store import reading, text_vectors, writing
 from retriever.store.database import Connection, transaction
-from retriever.store.reading import StoredDocument
 from retriever.store.writing import text_hash
 from retriever.trace import NO_PROGRESS
 from retriever.types import Chunk, Encoder, Progress
 
 log = logging.getLogger(__name__)
-
-
-class ReadDocument(NamedTuple):
-    """A document with all that its file gives."""
-
-    change: FolderChanges  # of its folder
-    stat: StoredDocument
-    document: Document
-    names: dict[str, set[str]]
-    chunks: Sequence[Sequence[Chunk]]  # of each section
 
 
 def update_index(
@@ -111,12 +99,12 @@ def make_report(
     started: float,
 ) -> IndexReport:
     """Report what a run did that began at `started`, a moment of `time.perf_counter()`."""
-    counts = reading.counts(connection)
+    counts, state = reading.counts(connection), reading.read_state(connection)
     read = sum(len(change.differing) - len(change.unreadable) for change in changes)
     changed = sum(len(change.reread) for change in changes)
     return IndexReport(
         path=str(request.store),
-        folders=tuple(folder.path for folder in reading.folders(connection)),
+        folders=state.folders,
         added=read - changed,
         changed=changed,
         removed=sum(len(change.gone) + len(change.outdated) for change in changes) - changed,
@@ -127,7 +115,7 @@ def make_report(
         embedded=embedded,
         skipped=reading.skipped(connection),
         seconds=time.perf_counter() - started,
-        snapshot=reading.snapshot(connection),
+        snapshot=state.snapshot,
     )
 
 
@@ -176,8 +164,7 @@ def index_changes(
     fingerprint = encoder.fingerprint if encoder else ""
     if is_anew and encoder:
         writing.remove_other_models(connection, fingerprint)
-    documents = read_documents(changes, request.profile, encoder, progress)
-    new = write_documents(connection, documents, encoder)
+    new = write_documents(connection, changes, request.profile, encoder, progress)
     writing.remove_stale_pending(connection, fingerprint)
     for change in changes:
         writing.set_link_targets(connection, change.folder)
@@ -186,14 +173,18 @@ def index_changes(
     renew_background(connection, encoder)
 
 
-def read_documents(
+def write_documents(
+    connection: Connection,
     changes: Sequence[FolderChanges],
     profile: Profile,
     encoder: Encoder | None,
     progress: Progress,
-) -> Iterator[ReadDocument]:
-    """Read the new and the different files, one at a time; what cannot be read is noted in the changes."""
-    done, total = 0, sum(len(change.differing) for change in changes)
+) -> list[int]:
+    """Read the new and the different files one by one, and write their rows; return the keys of the documents.
+
+    What cannot be read is noted in the changes.
+    """
+    new, done, total = list[int](), 0, sum(len(change.differing) for change in changes)
     if total:
         progress.start("reading", total, "files")
     for change in changes:
@@ -209,11 +200,15 @@ def read_documents(
                 change.unreadable.append((describe_file(0, file, ""), error.reason))
             else:
                 stat = describe_file(0, text.file, text.digest)  # younger, maybe, than what was listed
-                yield ReadDocument(change, stat, document, names, chunks)
+                new.append(writing.put_document(connection, change.folder.key, stat, document, names, chunks))
+                if encoder is not None:  # `remove_stale_pending` removes those that have a vector
+                    texts = (chunk.text for chunk in chain.from_iterable(chunks))
+                    writing.put_pending(connection, {text_hash(text): text for text in texts})
             done += 1
             progress.advance("reading", done)
     if total:
         progress.finish("reading")
+    return new
 
 
 def chunk_document(document: Document, encoder: Encoder | None, max_tokens: int) -> Sequence[Sequence[Chunk]]:
@@ -230,17 +225,6 @@ def chunk_document(document: Document, encoder: Encoder | None, max_tokens: int)
         limits = f"{writing.MAX_NODES:,} sections, or {writing.MAX_CHUNKS:,} chunks in one"
         raise UnreadableDocumentError(document.path, f"it has more than {limits}")
     return chunks
-
-
-def write_documents(connection: Connection, read: Iterable[ReadDocument], encoder: Encoder | None) -> list[int]:
-    """Write the rows of documents and of their chunks; return the keys of the documents."""
-    new = []
-    for change, stat, document, names, chunks in read:
-        new.append(writing.put_document(connection, change.folder.key, stat, document, names, chunks))
-        if encoder is not None:  # `remove_stale_pending` removes those that have a vector
-            texts = (chunk.text for chunk in chain.from_iterable(chunks))
-            writing.put_pending(connection, {text_hash(text): text for text in texts})
-    return new
 
 
 def note_folders(connection: Connection, changes: Sequence[FolderChanges]) -> None:
