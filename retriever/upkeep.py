@@ -184,7 +184,7 @@ def examine_rows(connection: Connection, index: Store, repair: str) -> Iterator[
         yield Finding("vectors", "well", "every chunk has one")
     if mix := explain_mix(connection):
         yield Finding("languages", "note", mix)
-    if not reading.snapshot(connection):
+    if not reading.meta(connection, "snapshot"):
         yield Finding("snapshot", "problem", "the first indexing has not finished", suggest("index FOLDER"))
         return
     for name, says in compare_derived(connection, index):
@@ -233,10 +233,9 @@ def repair_index(store: Store, progress: Progress = NO_PROGRESS, encoder: Encode
         # What a database has lost is in the backups of its server, or made again by `index`.
         yield replace_database(store.folder)
     with store.read() as connection:
-        stored = {folder.path for folder in reading.folders(connection)}
-        is_finished = bool(reading.snapshot(connection))
+        state = reading.read_state(connection)
         is_broken = any(says for _, says in compare_derived(connection, store))
-    if is_finished:
+    if state.snapshot:
         if is_broken:
             with store.write(WAIT_FOR_WRITER_S) as connection:
                 with transaction(connection):
@@ -245,9 +244,10 @@ def repair_index(store: Store, progress: Progress = NO_PROGRESS, encoder: Encode
             yield "the words were made anew, and the next `index` writes ChromaDB; nothing was embedded"
         return
     named = read_named_folders(store)
-    if not stored <= set(named) or not named:  # what this user has not named is not looked at
-        says = explain_refusal(", ".join(sorted(stored))) if stored else "which folders it held cannot be read"
-        command = suggest(f"index {shlex.join(sorted(stored)) or 'FOLDER'} --index {shlex.quote(str(store))}")
+    stored = sorted(state.folders)
+    if not set(stored) <= set(named) or not named:  # what this user has not named is not looked at
+        says = explain_refusal(", ".join(stored)) if stored else "which folders it held cannot be read"
+        command = suggest(f"index {shlex.join(stored) or 'FOLDER'} --index {shlex.quote(str(store))}")
         yield f"{says}; {command}"
         return
     request = index_request(() if stored else named, store, DEFAULT_PROFILE, None, encoder)

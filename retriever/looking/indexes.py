@@ -293,7 +293,7 @@ def list_indexes() -> tuple[ListedIndex, ...]:
             if not store.exists():
                 continue
             with store.read() as connection:
-                folders = tuple(folder.path for folder in reading.folders(connection))
+                folders = reading.read_state(connection).folders
                 found.append(ListedIndex(name, str(store), folders, reading.counts(connection).documents))
         except RetrieverError as error:
             found.append(ListedIndex(name, str(store), named.get(store, ()), trouble=str(error)))

@@ -113,11 +113,6 @@ def sample_texts(connection: Connection) -> Iterator[str]:
     return (text for (text,) in connection.execute(query))
 
 
-def snapshot(connection: Connection) -> str:
-    """Return the name of the state in force; empty before the first."""
-    return meta(connection, "snapshot") or ""
-
-
 def folders(connection: Connection) -> tuple[StoredFolder, ...]:
     """Return the indexed folders, in the order in which they were added."""
     forgotten = connection.execute("SELECT folder_key, path FROM forgotten ORDER BY path").fetchall()
