@@ -102,9 +102,12 @@ def find_target(connection: Connection, reference: str) -> Target:
         UsageError: it names nothing that is known, or two places.
     """
     folders = reading.folders(connection)
-    named = [(item, reference.removeprefix(item.prefix).strip("/")) for item in folders if item.prefix]
-    meant = [(folder, path) for folder, path in named if path and reference.startswith(folder.prefix)]
-    meant += [] if reference.startswith("/") else [(folder, reference.strip("/")) for folder in folders]
+    meant = [
+        (folder, path.strip("/"))
+        for folder in folders
+        for path in (reference, reference.removeprefix(folder.prefix))
+        if path and not path.startswith("/")
+    ]
     meant += locate_path(folders, reference)
     known = {item.key: {*list_known(connection, item), *item.forgotten} for item in folders}
     found = set()
@@ -128,11 +131,11 @@ def remove_target(connection: Connection, target: Target) -> int:
     """Remove the rows of a target, and note that it was forgotten; return how many documents it was."""
     folder = replace(target.folder, forgotten=(target.path,))
     documents = reading.documents(connection, folder.key).values()
-    if not target.path:
-        writing.remove_folder(connection, folder.key)
-        return len(documents)
-    keys = [document.key for document in documents if folder.forgets(document.path)]
+    keys = [document.key for document in documents if not target.path or folder.forgets(document.path)]
     writing.remove_documents(connection, keys)
+    if not target.path:
+        connection.execute("DELETE FROM folders WHERE folder_key = ?", (folder.key,))
+        return len(keys)
     unreadable = [(folder.key, path) for path in reading.unreadable(connection, folder.key) if folder.forgets(path)]
     connection.executemany("DELETE FROM skipped WHERE folder_key = ? AND path = ?", unreadable)
     row = (folder.key, target.path)

@@ -155,13 +155,6 @@ def remove_documents(connection: Connection, document_keys: Sequence[int]) -> No
         connection.executemany(statement, ((key,) for key in document_keys))
 
 
-def remove_folder(connection: Connection, folder_key: int) -> None:
-    """Remove a folder from the index, with its documents."""
-    rows = connection.execute("SELECT document_key FROM documents WHERE folder_key = ?", (folder_key,)).fetchall()
-    remove_documents(connection, [key for (key,) in rows])
-    connection.execute("DELETE FROM folders WHERE folder_key = ?", (folder_key,))
-
-
 def set_stat(connection: Connection, stats: Iterable[StoredDocument]) -> None:
     """Set new times and inodes of documents whose content is unchanged."""
     connection.executemany(
