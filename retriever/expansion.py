@@ -63,7 +63,7 @@ def expand(
             reason = reason_to_skip(asked.question, names, view) if profile.hyde == "auto" else ""
         if reason:
             note.text = f"not needed: {reason}"
-            recorder.expansion = ExpansionReport(note.text, gated=True)
+            recorder.expansion = ExpansionReport(note=note.text, gated=True)
             return asked
         expansion, note.text = given, "given"
         if expansion is None:
@@ -71,7 +71,7 @@ def expand(
         usable, dropped = screen(asked.question, expansion, names)
         counts = Counter(item.reason for item in dropped)
         note.text = "; ".join([note.text, *(f"{count} dropped: {reason}" for reason, count in counts.items())])
-    recorder.expansion = ExpansionReport(note.text, dropped=dropped, intent=expansion.intent)
+    recorder.expansion = ExpansionReport(note=note.text, dropped=dropped, intent=expansion.intent)
     return replace(asked, expansion=usable)
 
 
@@ -394,20 +394,16 @@ def drop_unrelated(
         kept = list(compress(others, related))
         reason = "what it adds is about something else"
         dropped = [Dropped(query.kind, query.text, reason) for query in others if query not in kept]
-        expansion = Expansion(
-            tuple(query.text for query in kept if not query.is_hypothetical),
-            tuple(query.text for query in kept if query.is_hypothetical),
-        )
         report = recorder.expansion
         assert report is not None, "where there are other texts, it says how they came about"
-        recorder.expansion = replace(
+        recorder.expansion = report = replace(
             report,
-            rewordings=expansion.rewordings,
-            passages=expansion.passages,
+            rewordings=tuple(query.text for query in kept if not query.is_hypothetical),
+            passages=tuple(query.text for query in kept if query.is_hypothetical),
             dropped=(*report.dropped, *dropped),
         )
         note.text = f"{len(kept)} of {len(others)} texts add something about the question"
-    return expansion, [True, *related]
+    return report, [True, *related]
 
 
 def find_added_words(text: str, question: str, languages: tuple[str, ...] = ()) -> str:

@@ -173,14 +173,11 @@ class Dropped:
 
 
 @dataclass(frozen=True)
-class ExpansionReport:
-    """The expansion of one question, as it was done."""
+class ExpansionReport(Expansion):
+    """The expansion of one question, as it was done: the texts that were searched with, and how they came about."""
 
-    note: str  # what was done, or why nothing was, in a few words
-    rewordings: tuple[str, ...] = ()  # that were searched with
-    passages: tuple[str, ...] = ()  # likewise: hypothetical, written by a model, and no content of any document
+    note: str = ""  # what was done, or why nothing was, in a few words
     dropped: tuple[Dropped, ...] = ()
-    intent: str = ""
     gated: bool = False  # whether the gate left the question as it is
 
     @property

@@ -69,25 +69,20 @@ def plan_answer(question: str, generator: "Generator", seconds: float) -> Answer
     """Plan as many sentences as the model can write in the time beside reading enough; LanguageModelError."""
     speed, room = generator.speed or USUAL, 0
     for count in range(MOST_SENTENCES, 0, -1):
-        instructions = _INSTRUCTIONS.format(count=count, nonce=new_nonce())
-        asked = size(fence_lines([json_line({"question": question})], new_nonce()))
-        room = generator.room(instructions, max_tokens(count)) - asked
-        readable = min(room, speed.bytes_in(seconds, max_tokens(count)) - size(instructions) - asked)
+        empty, _ = build_answer_task(question, (), AnswerPlan(count, 0), seconds)
+        room = generator.room(empty.instructions, empty.max_tokens) - size(empty.material)
+        in_time = speed.bytes_in(seconds, empty.usual_tokens) - size(empty.instructions + empty.material)
+        readable = min(room, in_time)
         if readable >= LEAST_BYTES * count:
             return AnswerPlan(count, readable)
     raise generator.explain_slow(seconds) if room >= LEAST_BYTES else generator.explain_narrow()
-
-
-def max_tokens(sentences: int) -> int:
-    """Return how many tokens an answer of this many sentences may have."""
-    return 20 + SENTENCE_TOKENS * sentences
 
 
 def build_answer_task(
     question: str, pieces: "Sequence[Piece]", plan: AnswerPlan, seconds: float
 ) -> "tuple[Task[WrittenAnswer], Sequence[Piece]]":
     """Return what the model is to write, and the blocks that it is given: as many of the first as it can read."""
-    nonce = new_nonce()
+    nonce, tokens = new_nonce(), 20 + SENTENCE_TOKENS * plan.sentences
     lines, left = [json_line({"question": question})], plan.readable
     for number, piece in enumerate(pieces, start=1):
         # Without its heading: the titles stand after it, and small models copy what comes first.
@@ -102,8 +97,8 @@ def build_answer_task(
         instructions=_INSTRUCTIONS.format(count=plan.sentences, nonce=nonce),
         material=fence_lines(lines, nonce),
         answer=WrittenAnswer,
-        max_tokens=max_tokens(plan.sentences),
-        usual_tokens=max_tokens(plan.sentences),
+        max_tokens=tokens,
+        usual_tokens=tokens,
         seconds=seconds,
         example=_EXAMPLE,
     )

@@ -155,7 +155,7 @@ def test_ordinary_text_stays_as_it_is() -> None:
 
 # What programs get is exact.
 
-REPORT = ExpansionReport("two texts", (), ("invented",), (Dropped("passage", "wild", "far"),))
+REPORT = ExpansionReport(passages=("invented",), note="two texts", dropped=(Dropped("passage", "wild", "far"),))
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "ascii"])
