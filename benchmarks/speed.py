@@ -271,8 +271,8 @@ class Parts:
         self._connection = open_file(index)
         (chroma,) = list_chroma(index)
         copy = shutil.copytree(chroma, scene.place / "parts")  # one client for a folder and process
-        _, *sizes = json.loads(meta(self._connection, "chroma") or "")
-        self._vectors = VectorIndex(copy, scene.encoder.fingerprint, *sizes)
+        *_, size = json.loads(meta(self._connection, "chroma") or "")
+        self._vectors = VectorIndex(copy, scene.encoder.fingerprint, size)
         self._lexical = Bm25(self._connection)
         self._encoder = scene.encoder
 

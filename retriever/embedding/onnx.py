@@ -194,8 +194,6 @@ def onnx_errors(what: str) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        if not type(error).__module__.startswith("onnxruntime"):
-            raise
         raise EncoderError(f"{what}: {error}") from error
 
 

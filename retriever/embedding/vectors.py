@@ -28,7 +28,6 @@ from retriever.types import FloatMatrix, WholeMatrix
 if TYPE_CHECKING:
     from types import ModuleType
 
-    from chromadb import Collection
     from chromadb.api.client import Client
 
 
@@ -132,14 +131,13 @@ def open_client(folder: Path) -> "Iterator[Client]":
 class VectorIndex(VectorSearch):
     """The open folder: read-only for the caller, safe to share between threads, not to be used after a fork."""
 
-    def __init__(self, folder: Path, fingerprint: str, count: int, size: int) -> None:
+    def __init__(self, folder: Path, fingerprint: str, size: int) -> None:
         """Open it and load the vectors: 20 ms at 5,000, 70 ms at 20,000, 260 ms at 100,000.
 
         Args:
             folder: as `write_vectors` made it.
             fingerprint: of the encoder.
-            count: of the vectors.
-            size: of their files, as `write_vectors` returned it.
+            size: of the files of vectors, as `write_vectors` returned it.
 
         Raises:
             SnapshotError: it is damaged, or of another encoder; ReadOnlyError.
@@ -152,7 +150,7 @@ class VectorIndex(VectorSearch):
         with ExitStack() as stack, chroma_errors(folder):
             client = stack.enter_context(open_client(folder))
             self._collection = client.get_collection(fingerprint, embedding_function=None)
-            check_count(self._collection, count, folder)
+            self._collection.count()  # which loads them
             self._opened = stack.pop_all()
 
     def search(self, query: FloatMatrix, limit: int) -> list[int]:
@@ -168,12 +166,6 @@ class VectorIndex(VectorSearch):
     def close(self) -> None:
         """Release files and memory."""
         self._opened.close()
-
-
-def check_count(collection: "Collection", wanted: int, folder: Path) -> None:
-    """Check the number of vectors, which loads them."""
-    if (count := collection.count()) != wanted:
-        raise SnapshotError(f"{folder}: {count} vectors instead of {wanted}; index the documents again")
 
 
 def measure_vectors(folder: Path) -> int:
@@ -217,7 +209,7 @@ def write_vectors(folder: Path, fingerprint: str, keys: Sequence[int], matrix: "
                 batch = slice(first, first + FULLEST_BATCH)
                 rows = matrix[batch].astype(np.float32)
                 collection.add(ids=[str(key) for key in keys[batch]], embeddings=rows)
-            check_count(collection, len(keys), folder)  # what is logged goes to the vector files now, not in a reader
+            collection.count()  # what is logged goes to the vector files now, not in a reader
         # The log is empty now, and six sevenths of the file's pages are free: it had held each vector once more.
         with closing(sqlite3.connect(folder / "chroma.sqlite3")) as database:
             database.execute("VACUUM")

@@ -177,8 +177,8 @@ class FolderStore(Store):
         ):
             yield connection
 
-    # ChromaDB's folder has the vectors of one state, and its name. A row of `meta` names the state, how many vectors it
-    # has, and the bytes of their files; it is written before the folder has its name.
+    # ChromaDB's folder has the vectors of one state, and its name. A row of `meta` names the state, and the bytes of
+    # the files of vectors; it is written before the folder has its name.
 
     def open_graph(self, connection: Connection, state: StoredState) -> "VectorSearch | None":
         """Open the ChromaDB of this state, which an update that a question waits for leaves out."""
@@ -186,10 +186,10 @@ class FolderStore(Store):
 
         folder = locate_chroma(self.folder, state.snapshot)
         with chroma_errors(folder):  # the row may be somebody else's
-            made_of, *sizes = json.loads(reading.meta(connection, "chroma") or '[""]')
+            made_of, *_, size = json.loads(reading.meta(connection, "chroma") or '["", 0]')
             # A reader that began before the row was written does not see it, but the folder.
             is_there = made_of == state.snapshot and folder.exists()
-            return VectorIndex(folder, state.fingerprint, *sizes) if is_there else None
+            return VectorIndex(folder, state.fingerprint, size) if is_there else None
 
     def finish(self, connection: Connection, progress: "Progress", *, with_chroma: bool) -> None:
         """Write ChromaDB's folder of the state in force, then remove older ones, which readers have left."""
@@ -207,7 +207,7 @@ class FolderStore(Store):
             try:
                 size = write_vectors(draft, state.fingerprint, keys, matrix)
                 with transaction(connection):
-                    writing.set_meta(connection, "chroma", json.dumps([state.snapshot, len(keys), size]))
+                    writing.set_meta(connection, "chroma", json.dumps([state.snapshot, size]))
                 draft.rename(folder)
             finally:
                 shutil.rmtree(draft, ignore_errors=True)

@@ -1,7 +1,7 @@
 """Tasks for a language model: what it is asked to write, how its answer is read, and how fast it is.
 
 The documents' texts are given to it as data: JSON, one object a line, between two lines that hold a nonce. No text
-inside can end this fence: it does not know the nonce, it cannot begin a line, and its `<` are escaped.
+inside can end this fence: it does not know the nonce, and its `<` are escaped.
 """
 
 import contextlib
@@ -54,10 +54,7 @@ def new_nonce() -> str:
 
 def json_line(content: Mapping[str, object]) -> str:
     """Return the content as one line of JSON."""
-    text = json.dumps(content, ensure_ascii=False).replace("<", "\\u003c")
-    for end in ("\u2028", "\u2029", "\x85"):  # to some readers they end a line; JSON does not escape them
-        text = text.replace(end, f"\\u{ord(end):04x}")
-    return text
+    return json.dumps(content, ensure_ascii=False).replace("<", "\\u003c")
 
 
 def fence_lines(lines: Iterable[str], nonce: str) -> str:

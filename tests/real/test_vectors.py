@@ -29,20 +29,19 @@ def vectors(keys: Sequence[int], dimension: int = 64) -> FloatMatrix:
 
 class Made(NamedTuple):
     folder: Path
-    number: int
     size: int
 
     @contextmanager
     def opened(self) -> Iterator[VectorIndex]:
         for _ in range(2):  # opening changes files: it has to work again
-            index = VectorIndex(self.folder, ENCODER, self.number, self.size)
+            index = VectorIndex(self.folder, ENCODER, self.size)
             index.close()
-        with closing(VectorIndex(self.folder, ENCODER, self.number, self.size)) as index:
+        with closing(VectorIndex(self.folder, ENCODER, self.size)) as index:
             yield index
 
 
 def write(folder: Path, keys: Sequence[int], matrix: FloatMatrix) -> Made:
-    return Made(folder, len(keys), write_vectors(folder, ENCODER, keys, matrix))
+    return Made(folder, write_vectors(folder, ENCODER, keys, matrix))
 
 
 @pytest.fixture(scope="module")
@@ -76,9 +75,9 @@ def test_fewer_vectors_than_are_asked_for_are_all(tmp_path: Path, count: int) ->
 
 def test_another_collection_or_folder_is_refused(made: Made, tmp_path: Path) -> None:
     with pytest.raises(SnapshotError, match="index the documents again"):
-        VectorIndex(made.folder, "another-encoder", made.number, made.size)
+        VectorIndex(made.folder, "another-encoder", made.size)
     with pytest.raises(SnapshotError, match="missing or cut"):
-        VectorIndex(tmp_path / "missing", ENCODER, made.number, made.size)
+        VectorIndex(tmp_path / "missing", ENCODER, made.size)
     assert not (tmp_path / "missing").exists()
 
 
@@ -88,4 +87,4 @@ def test_half_a_file_of_vectors_is_refused(made: Made, tmp_path: Path) -> None:
     (file,) = half.glob("*/data_level0.bin")
     os.truncate(file, file.stat().st_size // 2)
     with pytest.raises(SnapshotError, match="missing or cut"):
-        VectorIndex(half, ENCODER, made.number, made.size)
+        VectorIndex(half, ENCODER, made.size)
