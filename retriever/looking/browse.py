@@ -9,7 +9,7 @@ current folder sees it. Only where these name nothing, what people type is looke
 import contextlib
 import json
 import re
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from pathlib import PurePosixPath
@@ -116,21 +116,6 @@ def check_lines(file: Node, text: str, lines: tuple[int, int] | None) -> Span:
         asked = f"{first}-{last}" if last != first else first
         raise UsageError(f"{file.path} has the lines 1-{last_line}, not {asked}")
     return Span(first, last)
-
-
-def find_node(connection: Connection, tree: Container[str], reference: str) -> str:
-    """Return the id of the node of a tree that a reference names: a file, a section, or a folder.
-
-    Raises:
-        UnknownReferenceError: there is no such node.
-        UsageError: there are several.
-    """
-    for ids in list_ids(connection, reference):
-        # A folder's id ends with a slash.
-        found = [known for node_id in ids for known in (node_id, f"{node_id.rstrip('/')}/") if known in tree]
-        if found:
-            return only(reference, list(dict.fromkeys(found)))
-    return find_section(connection, reference)
 
 
 def only(reference: str, found: Sequence[str]) -> str:
@@ -279,7 +264,12 @@ def load_tree_at(connection: Connection, reference: str) -> tuple[DocumentTree, 
         UsageError: there are several.
     """
     tree = load_tree(connection)
-    return tree, find_node(connection, tree, reference) if reference else None
+    for ids in list_ids(connection, reference):
+        # A folder's id ends with a slash.
+        found = [known for node_id in ids for known in (node_id, f"{node_id.rstrip('/')}/") if known in tree]
+        if found:
+            return tree, only(reference, list(dict.fromkeys(found)))
+    return tree, find_section(connection, reference) if reference else None
 
 
 def read_nodes(connection: Connection, reference: str, depth: int | None) -> tuple[Node, ...]:
