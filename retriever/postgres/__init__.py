@@ -22,7 +22,6 @@ from retriever.postgres.connection import (
     read_url,
     translate_errors,
 )
-from retriever.store import text_vectors
 from retriever.store.database import Connection
 from retriever.store.reading import StoredState
 from retriever.types import FloatMatrix
@@ -82,8 +81,7 @@ class DatabaseStore(Store):
 
     def open_graph(self, connection: Connection, state: StoredState) -> VectorSearch:
         """Let the server search its graph."""
-        length = text_vectors.dimension(connection, state.fingerprint)
-        return TableVectors(connection, state.fingerprint, graph_length=length)
+        return TableVectors(connection, state.fingerprint, has_graph=True)
 
     def explain_errors(self) -> AbstractContextManager[None]:
         """Turn psycopg's errors into those of this program."""
@@ -112,8 +110,8 @@ class TableVectors(VectorSearch):
     fingerprint: str
     node_keys: IntArray | None = None
     """Of the nodes whose texts are meant; None for all."""
-    graph_length: int | None = None
-    """Of the vectors, where they are searched by HNSW; else all are compared."""
+    has_graph: bool = False
+    """Whether they are searched by HNSW; else all are compared."""
 
     def search(self, query: FloatMatrix, limit: int) -> list[int]:
         """Do as `VectorSearch.search`."""
@@ -126,10 +124,10 @@ class TableVectors(VectorSearch):
         # The planner takes the graph of an encoder where it reads its name, not where that is a parameter.
         name = self.fingerprint.replace("'", "''")
         candidates = f"SELECT * FROM vectors WHERE fingerprint = '{name}' AND {among}"
-        if self.graph_length:  # else every one is compared
+        if self.has_graph:
             self.connection.execute(f"SET LOCAL hnsw.ef_search = {EF_SEARCH}")
             self.connection.execute("SET LOCAL hnsw.iterative_scan = relaxed_order")
-            kind = f"halfvec({self.graph_length})"
+            kind = f"halfvec({query.shape[1]})"
             candidates += f" ORDER BY CAST(vector AS {kind}) <=> CAST(? AS {kind}) LIMIT ?"
             parameters += [wanted, CANDIDATES_FACTOR * limit]
         nearest = (

@@ -124,17 +124,17 @@ def pending_texts(connection: Connection, limit: int) -> dict[bytes, str]:
     return dict(connection.execute("SELECT text_hash, text FROM pending ORDER BY rowid LIMIT ?", (limit,)))
 
 
-def dimension(connection: Connection, fingerprint: str) -> int | None:
-    """Return the length of the vectors; None where there is none."""
-    row = connection.execute("SELECT vector FROM vectors WHERE fingerprint = ? LIMIT 1", (fingerprint,)).fetchone()
-    return len(row[0]) if row else None
-
-
 def sample_vectors(connection: Connection, fingerprint: str, count: int) -> FloatMatrix:
     """Return the unit vectors (n, d) of so many texts at most, by chance and the same each time."""
     query = "SELECT text_hash, vector FROM vectors WHERE fingerprint = ? AND text_hash IN"
     query += " (SELECT text_hash FROM chunks) ORDER BY text_hash LIMIT ?"
     return unpack_vectors(connection.execute(query, (fingerprint, count)))[1]
+
+
+def dimension(connection: Connection, fingerprint: str) -> int | None:
+    """Return the length of the vectors; None where there is none."""
+    row = connection.execute("SELECT vector FROM vectors WHERE fingerprint = ? LIMIT 1", (fingerprint,)).fetchone()
+    return len(row[0]) if row else None
 
 
 def vectors_of_nodes(
