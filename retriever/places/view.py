@@ -24,7 +24,7 @@ from retriever.places import Store
 from retriever.places.background import Background, read_background
 from retriever.settings import APPROXIMATE, VectorChoice
 from retriever.store import reading, text_vectors
-from retriever.store.database import Connection, read_transaction
+from retriever.store.database import Connection, transaction
 from retriever.store.reading import OutlineNode
 from retriever.store.text_vectors import NearChunk
 from retriever.store.writing import NODE_BITS
@@ -142,24 +142,19 @@ class StoredTree:
         self._families: dict[str, list[OutlineNode]] = {}  # the children of each node that has any
         self._sections: dict[int, list[OutlineNode]] = {}
 
-    def load(self, document_keys: Iterable[int]) -> None:
-        """Read the documents that are not loaded yet."""
-        new = sorted(set(document_keys) - self._sections.keys())
+    def load_nodes(self, node_ids: Iterable[str]) -> None:
+        """Read the documents of these nodes that are not loaded yet."""
+        new = [node_id for node_id in node_ids if node_id not in self._nodes]
+        keys = reading.keys_of_nodes(self._connection, new) if new else {}
+        documents = {key >> NODE_BITS for key in keys.values()}
         # A whole document at a time: its sections' places in the tree depend on one another, and on no other file.
-        for node in reading.outlines(self._connection, new) if new else ():
+        for node in reading.outlines(self._connection, documents) if documents else ():
             if node.parent_id is not None:  # before the node itself is known: none is below itself
                 self._families.setdefault(self._nodes[node.parent_id].id, []).append(node)
             self._nodes[node.id] = node
             sections = self._sections.setdefault(node.document_key, [])
             if node.span:
                 sections.append(node)
-
-    def load_nodes(self, node_ids: Iterable[str]) -> None:
-        """Read the documents of these nodes."""
-        new = [node_id for node_id in node_ids if node_id not in self._nodes]
-        if new:
-            keys = reading.keys_of_nodes(self._connection, new)
-            self.load(key >> NODE_BITS for key in keys.values())
 
     def read(self, node_ids: Iterable[str]) -> dict[str, Node]:
         """Read the nodes with their texts, by their ids; they need not be loaded, and are not kept."""
@@ -338,7 +333,7 @@ class OpenIndex:
             connection = self.store.open()
             self._connection.close()
             self._connection, self._identity = connection, now
-        with self.store.explain_errors(), read_transaction(self._connection):
+        with self.store.explain_errors(), transaction(self._connection, "DEFERRED"):
             # Read inside the transaction: what is in force may be another one by the next statement.
             state = reading.read_state(self._connection)
             if self._view is None or self._view.state != state:

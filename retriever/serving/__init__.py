@@ -34,7 +34,7 @@ from retriever.places import Store
 from retriever.retriever import Retriever
 from retriever.served.generator import Generator
 from retriever.settings import DEFAULT_PROFILE, load_profile, merge, profile_names
-from retriever.store.database import read_transaction
+from retriever.store.database import transaction
 from retriever.store.files import Closing, absolute
 from retriever.trace import NoProgress
 from retriever.upkeep import probe_once
@@ -170,7 +170,7 @@ class ServedIndex(Closing):
         """Describe what is indexed, in a few lines for an agent; open and index nothing but index.sqlite."""
         try:
             place = find_index(self.index, tuple(map(absolute, self.docs)))
-            with place.read() as connection, read_transaction(connection):
+            with place.read() as connection, transaction(connection, "DEFERRED"):
                 return describe_topics(connection, read_named_folders(place))
         except RetrieverError:  # there is none yet, or none that can be used: the first call says what to do
             names = ", ".join(code(PurePath(folder).name) for folder in self.docs)

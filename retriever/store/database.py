@@ -7,7 +7,7 @@ import json
 import shlex
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, closing, contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -181,6 +181,7 @@ def is_index(folder: Path) -> bool:
 
 @contextmanager
 def transaction(connection: Connection, kind: str = "IMMEDIATE") -> Iterator[None]:
+    """Let a writer's changes come together; a reader, with "DEFERRED", see one state, whatever a writer does."""
     connection.execute(f"BEGIN {kind}")
     try:
         yield
@@ -189,11 +190,6 @@ def transaction(connection: Connection, kind: str = "IMMEDIATE") -> Iterator[Non
         with suppress(Exception):  # nothing is left to do where the disk is full, or the server gone
             connection.execute("ROLLBACK")
         raise
-
-
-def read_transaction(connection: Connection) -> AbstractContextManager[None]:
-    """Let everything read inside see one state, whatever a writer does meanwhile."""
-    return transaction(connection, "DEFERRED")
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""The rows of index.sqlite, as values. Call inside one `read_transaction` what must belong together."""
+"""The rows of index.sqlite, as values. Call inside one `transaction` what must belong together."""
 
 import json
 import zlib
