@@ -29,7 +29,7 @@ from retriever.query import Dropped, Expansion, ExpansionReport, Query, TextKind
 from retriever.searching.queries import EncodedQueries, ExpandedQuery
 from retriever.searching.question_words import cut_words, read_form
 from retriever.served.generator import Generator
-from retriever.served.task import Abilities, Task, fence_lines, json_line
+from retriever.served.task import Abilities, Task, fence
 from retriever.settings import Profile
 from retriever.text import cut
 from retriever.trace import Recorder
@@ -222,7 +222,7 @@ def build_expansion_task(question: str, plan: TextPlan) -> Task[WrittenExpansion
     usual = 25 + 22 * plan.rewordings + plan.passages * (10 + min(plan.chars, USUAL_PASSAGE_CHARS) // 4)
     return Task(
         instructions=_INSTRUCTIONS.format(fence=_FENCE, fields=fields),
-        material=fence_lines([json_line({"question": question})], _FENCE),
+        material=fence([{"question": question}], _FENCE),
         answer=shape,
         max_tokens=250 + 2 * usual,  # words of other languages are cut into more tokens
         usual_tokens=usual,

@@ -27,7 +27,7 @@ from retriever.lexical.tokens import tokenize, tokenize_unit
 from retriever.places.view import View
 from retriever.searching.hits import cut_to_lines, find_matched
 from retriever.served.server import ModelServer
-from retriever.served.task import Task, fence_lines, json_line, new_nonce
+from retriever.served.task import Task, fence, new_nonce
 from retriever.settings import Profile, RerankSettings
 from retriever.text import cut
 from retriever.trace import Note, Recorder
@@ -249,7 +249,7 @@ class LlmReranker:
             ]
             task = Task(
                 _INSTRUCTIONS.format(nonce=nonce),
-                fence_lines([json_line({"question": question}), *map(json_line, shown)], nonce),
+                fence([{"question": question}, *shown], nonce),
                 order_of(len(shown)),
                 max_tokens=32 + 8 * len(shown),  # for each number a line of its own with blanks before it
                 usual_tokens=8 + 3 * len(shown),

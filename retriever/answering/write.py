@@ -12,7 +12,7 @@ from pydantic import BaseModel, Field
 
 from retriever.answering.sentences import check_sentence, choose_sentences, repeats
 from retriever.errors import LanguageModelError, NoGeneratorError, WrongAnswerError
-from retriever.served.task import USUAL, Task, fence_lines, json_line, new_nonce, size
+from retriever.served.task import USUAL, Task, fence, json_line, new_nonce
 from retriever.trace import Recorder
 from retriever.types import Answer, CitedSentence, DroppedSentence, Hit, ShortAnswer, StageName
 
@@ -70,9 +70,8 @@ def plan_answer(question: str, generator: "Generator", seconds: float) -> Answer
     speed, room = generator.speed or USUAL, 0
     for count in range(MOST_SENTENCES, 0, -1):
         empty, _ = build_answer_task(question, (), AnswerPlan(count, 0), seconds)
-        room = generator.room(empty.instructions, empty.max_tokens) - size(empty.material)
-        in_time = speed.bytes_in(seconds, empty.usual_tokens) - size(empty.instructions + empty.material)
-        readable = min(room, in_time)
+        room = generator.room(empty)
+        readable = min(room, speed.bytes_in(seconds, empty.usual_tokens) - empty.size)
         if readable >= LEAST_BYTES * count:
             return AnswerPlan(count, readable)
     raise generator.explain_slow(seconds) if room >= LEAST_BYTES else generator.explain_narrow()
@@ -83,26 +82,27 @@ def build_answer_task(
 ) -> "tuple[Task[WrittenAnswer], Sequence[Piece]]":
     """Return what the model is to write, and the blocks that it is given: as many of the first as it can read."""
     nonce, tokens = new_nonce(), 20 + SENTENCE_TOKENS * plan.sentences
-    lines, left = [json_line({"question": question})], plan.readable
+    items: list[dict[str, object]] = [{"question": question}]
+    left = plan.readable
     for number, piece in enumerate(pieces, start=1):
         # Without its heading: the titles stand after it, and small models copy what comes first.
         first, _, rest = piece.text.partition("\n")
         text = rest.lstrip("\n") if first.startswith("#") else piece.text
-        line = json_line({"block": number, "text": text, "titles": " > ".join(piece.titles)})
-        left -= size(line) + 1
+        item = {"block": number, "text": text, "titles": " > ".join(piece.titles)}
+        left -= len(json_line(item).encode()) + 1
         if left < 0:
             break
-        lines.append(line)
+        items.append(item)
     task = Task(
         instructions=_INSTRUCTIONS.format(count=plan.sentences, nonce=nonce),
-        material=fence_lines(lines, nonce),
+        material=fence(items, nonce),
         answer=WrittenAnswer,
         max_tokens=tokens,
         usual_tokens=tokens,
         seconds=seconds,
         example=_EXAMPLE,
     )
-    return task, pieces[: len(lines) - 1]
+    return task, pieces[: len(items) - 1]
 
 
 def join_sentences(quoted: Sequence[CitedSentence], written: Sequence[CitedSentence]) -> tuple[CitedSentence, ...]:

@@ -31,7 +31,6 @@ from retriever.served.task import (
     Task,
     Written,
     read_answer,
-    size,
 )
 from retriever.served.transport import OverdueError
 from retriever.settings import LlmSettings, Profile
@@ -119,24 +118,23 @@ class Generator:
         weights = self.look_up().weights
         return f"{self.identity} {weights} {PROBE_VERSION}"
 
-    def room(self, instructions: str, max_tokens: int) -> int:
-        """Return how much material fits beside the instructions and the answer, in bytes as `size` counts; at least 0.
+    def room(self, task: Task[Any]) -> int:
+        """Return how many bytes more the model could read beside the answer; below 0, it cannot read the task.
 
         The server is asked once what the model reads: LanguageModelError.
         """
         window = self.look_up().window
         # 256 are for the model's own chat template, and for what a second try adds.
-        written = max_tokens + self.server.thought_tokens
+        written = task.max_tokens + self.server.thought_tokens
         tokens = min(int(window * PROMPT_SHARE), window - written) - 256
-        return max(0, tokens * BYTES_PER_TOKEN - size(instructions))
+        return tokens * BYTES_PER_TOKEN - task.size
 
     def choose(self, tasks: Iterable[Task[Written]], seconds: float) -> Task[Written]:
         """Return the first task that the model can read, and end in the seconds; LanguageModelError where none is."""
         speed, has_room = self.speed or USUAL, False
         for task in tasks:
-            has_room = size(task.material) <= self.room(task.instructions, task.max_tokens)
-            read = size(task.instructions + task.material)
-            if has_room and speed.seconds(read, task.usual_tokens) <= seconds:
+            has_room = self.room(task) >= 0
+            if has_room and speed.seconds(task) <= seconds:
                 return task
         raise self.explain_slow(seconds) if has_room else self.explain_narrow()
 
@@ -157,12 +155,12 @@ class Generator:
         Raises LanguageModelError, or one of its kinds: it is not there, has no such model, took too long, stopped in
         the middle, wrote something else, or the task is longer than it can read.
         """
-        if size(task.material) > self.room(task.instructions, task.max_tokens):
+        if self.room(task) < 0:
             raise self.explain_narrow()
         end = self.server.deadline(self._limit(task.seconds))
         # A terminal shows this line, for the wait is long.
-        speed, read = self.speed, size(task.instructions + task.material)
-        about = f", about {speed.seconds(read, task.usual_tokens):.0f} s" if speed else ""
+        speed = self.speed
+        about = f", about {speed.seconds(task):.0f} s" if speed else ""
         progress.info("asking %s%s", self.name, about)
         problem, is_schema_to_blame = "", False
         # Under a schema some models write nothing, and some loop: that is remembered.
@@ -217,7 +215,7 @@ class Generator:
             reply.cut = self.server.explain(error)
         took = time.monotonic() - started
         if reply.measured is None and self._loaded_until:  # else the model may have been loaded first
-            read = reply.prompt_tokens or round(size(task.instructions + task.material) / TYPICAL_BYTES)
+            read = reply.prompt_tokens or round(task.size / TYPICAL_BYTES)
             # What has not begun reads slower than that, and half of it is nearer.
             reply.measured = Measured(read, first, count, took - first) if first else Measured(read // 2, took, 0, 0.0)
         reply.cut = reply.cut or self._explain_end(reply)

@@ -13,7 +13,7 @@ import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import islice
-from typing import Annotated, Generic, TypeVar
+from typing import Annotated, Any, Generic, TypeVar
 
 from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 from pydantic_core import from_json
@@ -39,6 +39,11 @@ class Task(Generic[Written]):
     seconds: float = math.inf  # the longest wait, where it is less than the generator's own
     example: str = ""  # of an answer, as JSON; shown where no schema is sent: beside one it makes models loop
 
+    @property
+    def size(self) -> int:
+        """The bytes of what is read, in UTF-8, which estimate its tokens in every script."""
+        return len((self.instructions + self.material).encode())
+
     def in_words(self) -> "Task[Written]":
         """Return the task for a server that is sent no schema: the prompt has the answer's shape and example."""
         shape = json.dumps(self.answer.model_json_schema(), ensure_ascii=False, separators=(",", ":"))
@@ -57,8 +62,9 @@ def json_line(content: Mapping[str, object]) -> str:
     return json.dumps(content, ensure_ascii=False).replace("<", "\\u003c")
 
 
-def fence_lines(lines: Iterable[str], nonce: str) -> str:
-    return "\n".join([f"<data {nonce}>", *lines, f"</data {nonce}>"])
+def fence(items: Iterable[Mapping[str, object]], nonce: str) -> str:
+    """Return data for a prompt: a line for each item, between two that hold the nonce."""
+    return "\n".join([f"<data {nonce}>", *map(json_line, items), f"</data {nonce}>"])
 
 
 def read_answer(text: str, kind: type[Written], *, is_cut: bool = False) -> Written:
@@ -112,11 +118,6 @@ FRESH_S = 3600  # that a measured speed leaves out what takes too long by it
 LEAST_READ, LEAST_WRITTEN = 100, 8  # tokens that say something about a speed
 
 
-def size(text: str) -> int:
-    """Return the bytes of a text in UTF-8, which estimate its tokens in every script."""
-    return len(text.encode())
-
-
 @dataclass(frozen=True)
 class Speed:
     """How fast a model is, and what it can do."""
@@ -133,13 +134,13 @@ class Speed:
             return self
         return replace(self, reads=max(self.reads, USUAL.reads), writes=max(self.writes, USUAL.writes))
 
-    def seconds(self, read: int, written: int) -> float:
-        """Return about how long a task of this many bytes takes, with an answer of this many tokens."""
-        return read / TYPICAL_BYTES / self.reads + written / self.writes
+    def seconds(self, task: Task[Any]) -> float:
+        """Return about how long a task takes."""
+        return task.size / TYPICAL_BYTES / self.reads + task.usual_tokens / self.writes
 
     def bytes_in(self, seconds: float, written: int) -> int:
-        """Return how many bytes can be read in the seconds beside writing this many tokens; at least 0."""
-        return max(0, int((seconds - written / self.writes) * self.reads * TYPICAL_BYTES))
+        """Return how many bytes can be read in the seconds beside writing this many tokens."""
+        return int((seconds - written / self.writes) * self.reads * TYPICAL_BYTES)
 
     def __str__(self) -> str:
         """Return `150 tokens a second read, 20 written`."""

@@ -208,7 +208,7 @@ def test_material_that_fills_the_room_fits_the_window_and_more_is_refused(served
     served.models["llama3.2:latest"] = Model(context_length=4096)
     served.listed = [{"id": "llama3.2", "max_model_len": 4096}]
     generator = served.open(num_ctx=8192)
-    room = generator.room(TASK.instructions, TASK.max_tokens)
+    room = generator.room(replace(TASK, material=""))
     generator.write(replace(TASK, material="x" * room))
     (asked,) = served.asked
     assert asked.prompt_tokens + asked.num_predict < 4096
@@ -217,7 +217,7 @@ def test_material_that_fills_the_room_fits_the_window_and_more_is_refused(served
         with pytest.raises(LanguageModelError, match=r"llm\.num_ctx"):
             generator.write(replace(TASK, material=material))
     assert len(served.asked) == 1
-    assert generator.room("x" * 20_000, 10) == 0
+    assert generator.room(replace(TASK, material="x" * 20_000)) < 0
 
 
 def test_a_prompt_that_the_server_cut_is_not_answered(served: ScriptedServer) -> None:
@@ -238,7 +238,7 @@ def test_the_window_is_what_the_server_says_else_the_usual_one(
 ) -> None:
     openai.listed = [{"id": "llama3.2", "object": "model", **json.loads(listed)}]
     openai.described = {path: json.loads(described)}
-    room = openai.open().room("", 100)
+    room = openai.open().room(replace(TASK, instructions="", material=""))
     assert room == (min(int(window * 0.75), window - 100 - THOUGHT_TOKENS) - 256) * 3
 
 

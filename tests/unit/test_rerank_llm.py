@@ -15,7 +15,7 @@ from pydantic import ValidationError
 from retriever.errors import LanguageModelError, WrongAnswerError
 from retriever.rerank import LlmReranker, RerankInput, rank_value
 from retriever.served.generator import Generator
-from retriever.served.task import Abilities, Speed, Task, Written, size
+from retriever.served.task import Abilities, Speed, Task, Written
 from tests.tables import read_table
 
 QUESTION = "how are the two rankings fused?"
@@ -41,8 +41,8 @@ class ScriptedGenerator:
         except ValidationError as error:
             raise WrongAnswerError("the model wrote something else") from error
 
-    def room(self, instructions: str, max_tokens: int) -> int:
-        return self.bytes_of_room
+    def room(self, task: Task[Any]) -> int:
+        return self.bytes_of_room - len(task.material.encode())
 
     def choose(self, tasks: Iterable[Task[Written]], seconds: float) -> Task[Written]:
         return Generator.choose(cast("Generator", self), tasks, seconds)
@@ -120,7 +120,7 @@ def test_whatever_the_model_says_it_is_an_order_of_the_candidates_or_an_error(re
 @pytest.mark.parametrize("text", ["word " * 200, "漢字" * 300, "<" * 400, "\u2028x" * 200, '"\\' * 300])
 def test_no_task_is_longer_than_the_room(text: str) -> None:
     scores, task = rank(last_first, shown(12, text), 5_000)
-    assert size(task.material) <= 5_000
+    assert len(task.material.encode()) <= 5_000
     read = len(candidates_of(task.material))
     assert 6 <= read <= 12
     assert order(scores) == [*reversed(range(read))]
