@@ -162,7 +162,7 @@ def index_changes(
     """Replace the rows of what changed, and those of its words, inside a transaction."""
     writing.remove_documents(connection, [old.key for change in changes for old in (*change.gone, *change.outdated)])
     fingerprint = encoder.fingerprint if encoder else ""
-    if is_anew and encoder:
+    if is_other_model(connection, encoder):
         writing.remove_other_models(connection, fingerprint)
     new = write_documents(connection, changes, request.profile, encoder, progress)
     writing.remove_stale_pending(connection, fingerprint)

@@ -6,11 +6,10 @@ made, and every later question is compared with what they find. docs/internals/c
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from statistics import median
-from typing import Any
 
 import numpy as np
 
@@ -52,19 +51,15 @@ class Cosines:
     best: Sequence[float]  # of each question
     total: float  # of all
     squares: float  # the sum of all their squares
-    fingerprint: str  # of the encoder
     chunks: int
     sums: Sequence[float]  # (d,) of the chunks' vectors
-    abroad: "Mapping[str, Any] | None" = None  # the fields of those by the numbers that texts in all languages have
 
 
-def read_background(connection: Connection, fingerprint: str) -> Background | None:
-    """Read that of the folders that may be seen; None without vectors of this encoder."""
+def read_background(connection: Connection) -> Background | None:
+    """Read that of the folders that may be seen; None without vectors."""
     rows = connection.execute("SELECT content FROM backgrounds ORDER BY folder_key")
-    found = [Cosines(**json.loads(content)) for (content,) in rows]
-    found = [cosines for cosines in found if cosines.fingerprint == fingerprint]
-    background = add_cosines(found)
-    abroad = add_cosines([Cosines(**cosines.abroad) for cosines in found if cosines.abroad])
+    found = [[Cosines(**cosines) for cosines in json.loads(content)] for (content,) in rows]
+    background, abroad, *_ = *map(add_cosines, zip(*found, strict=True)), None, None
     return replace(background, abroad=abroad) if background else None
 
 
@@ -77,21 +72,20 @@ def renew_background(connection: Connection, encoder: Encoder | None) -> None:
         return
     questions, fingerprint = load_unrelated(connection, encoder), encoder.fingerprint
     writing.set_meta(connection, "unrelated", json.dumps([fingerprint, questions.astype("<f4").tobytes().hex()]))
-    rows = connection.execute("SELECT folder_key, content FROM backgrounds")
-    known = {folder: Cosines(**json.loads(content)) for folder, content in rows}
+    # By all numbers of the vectors, then by those that texts in all languages have.
+    lengths = filter(None, (questions.shape[1], getattr(encoder, "shared", None)))
+    scales = [slice(length) for length in lengths]
+    known = dict(connection.execute("SELECT folder_key, content FROM backgrounds"))
     connection.execute("DELETE FROM backgrounds")
     for folder, count in reading.chunk_counts(connection).items():
-        cosines = known.get(folder)
+        content = known.get(folder, "[]")
+        chunks = sum(cosines["chunks"] for cosines in json.loads(content)[:1])
         # Scores are relative to it, and an index that grew has the scores of one that is made at once.
-        is_near = cosines and count > EXACT_UP_TO and count / DRIFT <= cosines.chunks <= count * DRIFT
-        if cosines is None or cosines.fingerprint != fingerprint or not is_near:
+        if count <= EXACT_UP_TO or not count / DRIFT <= chunks <= count * DRIFT:
             vectors = text_vectors.vectors_of_folder(connection, fingerprint, folder)
-            cosines = measure_cosines(questions, vectors, fingerprint)
-            if shared := getattr(encoder, "shared", None):
-                abroad = measure_cosines(questions[:, :shared], vectors[:, :shared], fingerprint)
-                cosines = replace(cosines, abroad=asdict(abroad))
-        row = (folder, json.dumps(asdict(cosines)))
-        connection.execute("INSERT INTO backgrounds (folder_key, content) VALUES (?, ?)", row)
+            measured = [asdict(measure_cosines(questions[:, scale], vectors[:, scale])) for scale in scales]
+            content = json.dumps(measured)
+        connection.execute("INSERT INTO backgrounds (folder_key, content) VALUES (?, ?)", (folder, content))
 
 
 def load_unrelated(connection: Connection, encoder: Encoder) -> FloatMatrix:
@@ -109,19 +103,17 @@ def load_unrelated(connection: Connection, encoder: Encoder) -> FloatMatrix:
     return unit_rows(encoder.encode_queries(UNRELATED_QUESTIONS), count, encoder.dimension)
 
 
-def measure_cosines(questions: FloatMatrix, chunks: FloatMatrix, fingerprint: str) -> Cosines:
+def measure_cosines(questions: FloatMatrix, chunks: FloatMatrix) -> Cosines:
     """Measure the cosines of the questions with (n, d) unit rows."""
     # Sums and maxima, not the median: those of several folders add up to those of all, without their vectors.
     cosines = (questions @ chunks.T).astype("float64")
     total, squares = float(cosines.sum()), float(np.vdot(cosines, cosines))
     sums = chunks.sum(axis=0, dtype="float64").round(6).tolist()
-    return Cosines(cosines.max(axis=1).tolist(), total, squares, fingerprint, len(chunks), sums)
+    return Cosines(cosines.max(axis=1).tolist(), total, squares, len(chunks), sums)
 
 
 def add_cosines(parts: Sequence[Cosines]) -> Background | None:
-    """Return the background of all of these, which are of one encoder; None without any, or without deviation."""
-    if not parts:
-        return None
+    """Return the background of all of these, which are of one encoder; None without deviation."""
     chunks = sum(part.chunks for part in parts)
     cosines = len(UNRELATED_QUESTIONS) * chunks
     mean = sum(part.total for part in parts) / cosines

@@ -242,8 +242,8 @@ class View:
 
     @cached_property
     def background(self) -> Background | None:
-        """The cosines of questions on other topics; None without vectors, or of another model."""
-        return self.whole.background if self.whole else read_background(self.connection, self.state.fingerprint)
+        """The cosines of questions on other topics; None without vectors."""
+        return self.whole.background if self.whole else read_background(self.connection)
 
     @property
     def common(self) -> float:

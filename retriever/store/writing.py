@@ -254,5 +254,6 @@ def remove_stale_pending(connection: Connection, fingerprint: str) -> None:
 
 
 def remove_other_models(connection: Connection, fingerprint: str) -> None:
-    """Remove the vectors of all other models."""
+    """Remove the vectors of all other models, and what was measured with them."""
     connection.execute("DELETE FROM vectors WHERE fingerprint <> ?", (fingerprint,))
+    connection.execute("DELETE FROM backgrounds")
