@@ -42,11 +42,11 @@ class OpenModels:
             self._encoder = self._request.encoder or open_encoder(self._profile.encoder, made_by, dimension)
         if self._encoder is None:
             return None  # the caller wants words alone
-        if not view.state.fingerprint:
+        if not made_by:
             recorder.degrade(StageName.SEMANTIC, "the index has no vectors; index the documents again with this model")
             return None
         try:
-            is_same = self._encoder.fingerprint == view.state.fingerprint
+            is_same = self._encoder.fingerprint == made_by
         except EncoderError as error:  # a server that does not answer
             recorder.degrade(StageName.SEMANTIC, error)
             return None

@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from retriever.embedding.onnx import PassageReader
+from retriever.embedding.onnx import OnnxEncoder, PassageReader
 from retriever.searching.passage import as_sentence, score_units
 from scripts.calibrate_passages import Example, as_matrix, choose, fit, read_questions
 from scripts.reader_data import HELD_OUT
@@ -46,7 +46,7 @@ def main() -> None:
 
 def read_examples(data: Sequence[Path]) -> list[Example]:
     """Return held-out questions with what is read of the units that are best by words and shape."""
-    reader = PassageReader()
+    reader = PassageReader(OnnxEncoder())
     examples = []
     for one in read_questions(data, HELD_OUT):
         scored = score_units(one.units, one.asked)

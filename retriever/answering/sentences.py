@@ -203,7 +203,7 @@ def choose_sentences(hits: Sequence[Hit], question: str = "") -> tuple[CitedSent
     for hit in sorted(hits, key=lambda hit: hit is not best):
         words = set(tokenize(f"{hit.title} {hit.sentence}")).intersection(tokenize(question))
         has_side = is_difference and not held.issuperset(words)
-        is_near = not chosen or hit is best or has_side or hit.score >= LEAST_SCORE * hits[0].score
+        is_near = not chosen or has_side or hit.score >= LEAST_SCORE * hits[0].score
         text = hit.sentence
         if text not in ("", hit.title) and is_near and not repeats(text, chosen):
             held |= words

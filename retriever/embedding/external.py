@@ -65,8 +65,7 @@ class RemoteEncoder(TokenEncoder):
             EncoderError: as `encode_documents`.
         """
         # Not the URL: the same model behind another address gives the same vectors, and needs no new index.
-        end = self._server.deadline()
-        identity = self._server.attempt(lambda: self._server.identity(end))
+        identity = self._server.attempt(self._server.identity)
         return fingerprint((*identity, self.dimension, *self._prefixes, self._limit))
 
     @cached_property

@@ -244,10 +244,10 @@ class PassageReader:
     (c - m) / (s - m), m the mean of a question with texts about something else, and spread as the English ones.
     """
 
-    def __init__(self, encoder: OnnxEncoder | None = None, folder: Path = READER) -> None:
-        """Take a bundled encoder, the English one if none, and the cross-encoder that goes with that."""
-        self.encoder = encoder or OnnxEncoder()
-        self._model = CrossEncoder(folder) if self.encoder.bundled_as != "multilingual" else None
+    def __init__(self, encoder: OnnxEncoder, folder: Path = READER) -> None:
+        """Take a bundled encoder, and the cross-encoder that goes with the English one."""
+        self.encoder = encoder
+        self._model = CrossEncoder(folder) if encoder.bundled_as != "multilingual" else None
         self._unrelated, self._same = (0.0, 1.0) if self._model else (UNRELATED_TOKENS, SAME_TOKENS)
 
     def read(self, question: str, passages: Sequence[tuple[Sequence[str], str]]) -> list[Reading]:

@@ -157,7 +157,9 @@ class Generator:
         """
         if self.room(task) < 0:
             raise self.explain_narrow()
-        end = self.server.deadline(self._limit(task.seconds))
+        is_loaded = time.monotonic() < self._loaded_until
+        longest = self._settings.seconds + (0 if is_loaded else LOAD_S)
+        end = self.server.deadline(min(longest, task.seconds))
         # A terminal shows this line, for the wait is long.
         speed = self.speed
         about = f", about {speed.seconds(task):.0f} s" if speed else ""
@@ -217,7 +219,7 @@ class Generator:
         if reply.measured is None and self._loaded_until:  # else the model may have been loaded first
             read = reply.prompt_tokens or round(task.size / TYPICAL_BYTES)
             # What has not begun reads slower than that, and half of it is nearer.
-            reply.measured = Measured(read, first, count, took - first) if first else Measured(read // 2, took, 0, 0.0)
+            reply.measured = Measured(read if first else read // 2, first or took, count, took - first)
         reply.cut = reply.cut or self._explain_end(reply)
         return reply
 
@@ -233,12 +235,6 @@ class Generator:
                 return WrongAnswerError(f"{self.name} wrote until it was stopped, perhaps the same again and again")
         why = whole.reason or "no reason"
         return LanguageModelError(f"{self.name} at {self.server.url} ended its answer in the middle ({why})")
-
-    def _limit(self, seconds: float) -> float:
-        """Return how long is waited for an answer: longer where a model may have to be loaded, never over `seconds`."""
-        is_loaded = time.monotonic() < self._loaded_until
-        longest = self._settings.seconds + (0 if is_loaded else LOAD_S)
-        return min(longest, seconds)
 
     def look_up(self) -> ModelInfo:
         """Return what the server says of the model; LanguageModelError.

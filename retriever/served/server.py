@@ -157,7 +157,7 @@ class ModelServer:
         thinks = self.template is None or "think" in self.template
         return THOUGHT_TOKENS if (self.may_think and thinks) or self.is_gpt_oss else 0
 
-    def identity(self, end: float) -> tuple[str, ...]:
+    def identity(self) -> tuple[str, ...]:
         """Return the kind of server and the model's name; most servers say nothing of the weights."""
         return (self.kind, self.model)
 
@@ -321,9 +321,9 @@ class OllamaServer(ModelServer):
     def _locate(self) -> None:
         self.url = ollama_url(self.url, allow_remote=self.allow_remote)
 
-    def identity(self, end: float) -> tuple[str, ...]:
+    def identity(self) -> tuple[str, ...]:
         """Do as `ModelServer.identity`, with the digest of the weights from the server's list of models."""
-        _, digest = self._find_model(end)
+        _, digest = self._find_model(self.deadline())
         return (self.kind, self.model, digest)
 
     def _find_model(self, end: float) -> tuple[str, str]:

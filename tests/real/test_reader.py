@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from retriever import open_retriever
-from retriever.embedding.onnx import READER, RERANKER_CARD, ModelCard, PassageReader, interact
+from retriever.embedding.onnx import READER, RERANKER_CARD, ModelCard, OnnxEncoder, PassageReader, interact
 from retriever.errors import EncoderError
 from retriever.query import AskRequest, Expansion
 from retriever.retriever import Retriever
@@ -33,7 +33,7 @@ def retriever(index: Path) -> Iterator[Retriever]:
 
 
 def test_a_passage_that_answers_has_more_than_one_with_the_same_words() -> None:
-    right, wrong = PassageReader().read(
+    right, wrong = PassageReader(OnnxEncoder()).read(
         "how do I exclude a route from the schema?",
         [
             (("Routes", "Schema"), "To exclude a route from the schema, set include_in_schema to False."),
@@ -70,7 +70,7 @@ def test_its_files_are_those_of_its_card() -> None:
 
 def test_a_model_that_is_not_there_is_an_error_that_names_it(tmp_path: Path) -> None:
     with pytest.raises(EncoderError, match="reranker"):
-        PassageReader(folder=tmp_path).read("how?", [(("A",), "b")])
+        PassageReader(OnnxEncoder(), tmp_path).read("how?", [(("A",), "b")])
 
 
 def test_a_rewording_is_read_for_the_verdict_too(retriever: Retriever) -> None:
