@@ -128,8 +128,8 @@ def find_changes(connection: Connection, request: IndexRequest, *, is_anew: bool
             if is_anew:
                 raise DocumentsError(f"{error}; bring it back, or make another index with --index") from error
             listing = Listing((), (Skipped(".", f"the folder is kept as it was: {error}"),))
-            known = reading.documents(connection, old.key)
-            found.append(FolderChanges(old, listing, unchanged=len(known), problem=str(error)))
+            known = sum(bool(file.key) for file in reading.files(connection, old.key).values())
+            found.append(FolderChanges(old, listing, unchanged=known, problem=str(error)))
     return found
 
 
@@ -149,12 +149,6 @@ def choose_dialect(folder: StoredFolder, settings: DocumentSettings) -> str:
     return find_dialect(path) if path.exists() else folder.dialect
 
 
-def list_known(connection: Connection, folder: StoredFolder, *, is_anew: bool = False) -> dict[str, StoredDocument]:
-    """Return what is known of the files of a folder, by path; if all is to be read anew, none looks the same."""
-    known = reading.documents(connection, folder.key) | reading.unreadable(connection, folder.key)
-    return {path: document._replace(size=-1) for path, document in known.items()} if is_anew else known
-
-
 def look_at_folder(
     connection: Connection,
     folder: StoredFolder,
@@ -169,7 +163,9 @@ def look_at_folder(
     """
     if folder.path not in named:
         raise DocumentsError(explain_refusal(folder.path))
-    known = list_known(connection, folder, is_anew=is_anew)
+    known = reading.files(connection, folder.key)
+    if is_anew:  # then none looks the same
+        known = {path: file._replace(size=-1) for path, file in known.items()}
     listing = list_documents(Path(folder.path), settings)
     if known and not listing.files:
         raise DocumentsError(f"{folder.path} holds no documents any more (is a drive not mounted?)")

@@ -11,7 +11,6 @@ from pathlib import Path
 
 from retriever.embedding import open_encoder
 from retriever.errors import EncoderError, NoIndexError, UnknownReferenceError, UsageError, suggest
-from retriever.indexing.changes import list_known
 from retriever.indexing.request import IndexRequest, locate_path
 from retriever.places.background import renew_background
 from retriever.places.words import build_words
@@ -109,7 +108,7 @@ def find_target(connection: Connection, reference: str) -> Target:
         if path and not path.startswith("/")
     ]
     meant += locate_path(folders, reference)
-    known = {item.key: {*list_known(connection, item), *item.forgotten} for item in folders}
+    known = {item.key: {*reading.files(connection, item.key), *item.forgotten} for item in folders}
     found = set()
     for folder, path in meant:
         below = f"{path}/"
@@ -130,14 +129,15 @@ def find_target(connection: Connection, reference: str) -> Target:
 def remove_target(connection: Connection, target: Target) -> int:
     """Remove the rows of a target, and note that it was forgotten; return how many documents it was."""
     folder = replace(target.folder, forgotten=(target.path,))
-    documents = reading.documents(connection, folder.key).values()
-    keys = [document.key for document in documents if not target.path or folder.forgets(document.path)]
+    files = reading.files(connection, folder.key).values()
+    meant = [file for file in files if not target.path or folder.forgets(file.path)]
+    keys = [file.key for file in meant if file.key]
     writing.remove_documents(connection, keys)
     if not target.path:
         connection.execute("DELETE FROM folders WHERE folder_key = ?", (folder.key,))
         return len(keys)
-    unreadable = [(folder.key, path) for path in reading.unreadable(connection, folder.key) if folder.forgets(path)]
-    connection.executemany("DELETE FROM skipped WHERE folder_key = ? AND path = ?", unreadable)
+    rows = [(folder.key, file.path) for file in meant]
+    connection.executemany("DELETE FROM skipped WHERE folder_key = ? AND path = ?", rows)
     row = (folder.key, target.path)
     connection.execute("INSERT INTO forgotten (folder_key, path) VALUES (?, ?) ON CONFLICT DO NOTHING", row)
     writing.set_link_targets(connection, folder)

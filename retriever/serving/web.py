@@ -292,7 +292,8 @@ def _show_place(outline: Outline, node: Node) -> dict[str, Any]:
 
 def _list_recent(view: View, folder: StoredFolder) -> Iterator[tuple[str, str]]:
     """Yield the node ids and the ages of a folder's files, the latest first; none if there are folders in it."""
-    now, documents = time.time(), reading.documents(view.connection, folder.key).values()
+    now, files = time.time(), reading.files(view.connection, folder.key).values()
+    documents = [file for file in files if file.key]  # the others could not be read
     if not any("/" in document.path for document in documents):
         written = {document.path: document.mtime_ns / 1e9 or now for document in documents}  # 0: a moment ago
         for path in sorted(written, key=written.__getitem__, reverse=True)[:MAX_LISTED]:

@@ -27,7 +27,7 @@ class StoredFolder:
 class StoredDocument(NamedTuple):  # as `SourceFile`, which it is compared with
     """A document as it was when it was indexed."""
 
-    key: int  # 0 while it has none
+    key: int  # 0 while it has none, and of a file that could not be read
     path: str  # relative to its folder
     size: int  # bytes
     mtime_ns: int  # 0 when it could not be trusted
@@ -123,20 +123,14 @@ def folders(connection: Connection) -> tuple[StoredFolder, ...]:
     )
 
 
-def documents(connection: Connection, folder_key: int) -> dict[str, StoredDocument]:
-    """Return the documents of a folder by path, in the order of the paths."""
-    query = "SELECT document_key, path, size, mtime_ns, ctime_ns, inode, digest FROM documents"
-    rows = connection.execute(f"{query} WHERE folder_key = ? ORDER BY path", (folder_key,))
-    return {row[1]: StoredDocument._make(row) for row in rows}
-
-
-def unreadable(connection: Connection, folder_key: int) -> dict[str, StoredDocument]:
-    """Return the files of a folder that could not be read, by path, with what they looked like then."""
-    rows = connection.execute(
-        "SELECT 0, path, size, mtime_ns, ctime_ns, inode, '' FROM skipped"
-        " WHERE folder_key = ? AND size IS NOT NULL ORDER BY path",
-        (folder_key,),
+def files(connection: Connection, folder_key: int) -> dict[str, StoredDocument]:
+    """Return the documents of a folder, and its files that could not be read, by path and in the order of the paths."""
+    query = (
+        "SELECT document_key, path, size, mtime_ns, ctime_ns, inode, digest FROM documents WHERE folder_key = ?"
+        " UNION ALL SELECT 0, path, size, mtime_ns, ctime_ns, inode, '' FROM skipped"
+        " WHERE folder_key = ? AND size IS NOT NULL ORDER BY path"
     )
+    rows = connection.execute(query, (folder_key, folder_key))
     return {row[1]: StoredDocument._make(row) for row in rows}
 
 
