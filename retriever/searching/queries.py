@@ -53,7 +53,7 @@ EXAMPLE = 'oven in:daily tag:kitchen -"car"'
 # Words. A single word in quotation marks in a longer question is quoted, as in a pasted message: `The "path" argument
 # must be of type string`. A question that wants it word for word has few words.
 MAX_TYPED = 6
-_QUOTES = r"""(?:"(?P<{0}1>[^"]*[^\W_][^"]*)"|[“„](?P<{0}2>[^“”„"]*[^\W_][^“”„"]*)[”“])"""
+_QUOTES = r"""["“„](?P<{0}>[^"“”„]*[^\W_][^"“”„]*)["”“]"""
 _END = r"(?=[\s.,;!?)]|$)"
 # Each begins a word. In a filter a blank is quoted: `in:"my notes"`, `where:author="Ann Lee"`.
 _FILTER = re.compile(
@@ -100,7 +100,7 @@ def split_filters(asked: str) -> tuple[str, Scope]:
     given: dict[str, list[str]] = {part.name: [] for part in fields(Scope)}
     pieces, place = [], 0
     for found in _FILTER.finditer(asked):
-        phrase = found["phrase1"] or found["phrase2"] or found["number"]
+        phrase = found["phrase"] or found["number"]
         if not phrase or found["negated"]:
             name, value = ("without", phrase) if phrase else _read_filter(found)
             given[name].append(value)
@@ -144,11 +144,9 @@ def correct_question(asked: ExpandedQuery, view: "View") -> ExpandedQuery:
 
 def _read_filter(found: re.Match[str]) -> tuple[str, str]:
     """Return the field of the scope that a filter sets, and its value; QuestionError for a `-` that has no meaning."""
-    value = found["quoted1"] or found["quoted2"] or ""
+    value = found["quoted"] or (found["bare"] or "").rstrip(",;!?)")
     if found["name"]:
-        value = found["name"] + (found["value1"] or found["value2"])
-    elif not value:
-        value = found["bare"].rstrip(",;!?)")
+        value = found["name"] + found["value"]
     sign = f"{found['negated']}{found['key']}:"
     if sign not in FILTERS:
         raise QuestionError(f"{sign} has no meaning; -in: and -tag: leave out a folder or a tag")
