@@ -1,12 +1,11 @@
 """The rankings of a search by vectors and by words. Names and neighbors are modules of their own."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import compress
 
 import numpy as np
 
-from retriever.lexical.bm25 import KeyRanking
 from retriever.lexical.sections import find_days
 from retriever.lexical.tokens import tokenize
 from retriever.places.view import View
@@ -112,7 +111,15 @@ def rank_keyword(view: View, queries: Sequence[Query], profile: Profile) -> Keyw
     typed = cut_words(question, languages)
     words = {query.text: tokenize(query.text, languages) for query in queries}
     words[question] += find_days(question)
-    found, coverage, shown = search_words(view, queries, words, profile)
+    counts = weigh_words([(words[query.text], query.keyword_weight) for query in queries])
+    best = view.lexical.search_weighted(counts, profile.keyword_top_n)
+    # Equal scores by path, not by which document came first: that depends on how the index was made.
+    shown = reading.shown_nodes(view.connection, [key for key, _ in best])
+    found = sorted(best, key=lambda item: (-item[1], shown[item[0]], item[0]))[: profile.keyword_top_n]
+    keys = [key for key, _ in found]
+    # Even the best section may speak of little of the questions: how much, 0 to the sum of their weights.
+    covered = [query.keyword_weight * view.lexical.coverage(words[query.text], keys) for query in queries]
+    coverage = np.sum(covered, axis=0).tolist()
     form = read_form(typed)
     # No section covers the pairs of characters that stand across two words: without it, hit@5 of 30 Chinese questions
     # is .800, with it .967.
@@ -143,25 +150,6 @@ def rank_keyword(view: View, queries: Sequence[Query], profile: Profile) -> Keyw
             lacks_name=has_strange_name(typed, terms, view.spellings, languages, is_unspaced=form == "unspaced"),
         ),
     )
-
-
-def search_words(
-    view: View, queries: Sequence[Query], words: Mapping[str, Sequence[str]], profile: Profile
-) -> tuple[KeyRanking, list[float], Mapping[int, str]]:
-    """Return the sections that share words with the queries, how much each covers of them, and what is shown for each.
-
-    A score says which section is best; its coverage, 0 to the sum of the weights, how much of the questions even the
-    best one speaks of.
-    """
-    limit = profile.keyword_top_n
-    counts = weigh_words([(words[query.text], query.keyword_weight) for query in queries])
-    found = view.lexical.search_weighted(counts, limit)
-    # Equal scores by path, not by which document came first: that depends on how the index was made.
-    shown = reading.shown_nodes(view.connection, [key for key, _ in found])
-    found = tuple(sorted(found, key=lambda item: (-item[1], shown[item[0]], item[0]))[:limit])
-    keys = [key for key, _ in found]
-    covered = [query.keyword_weight * view.lexical.coverage(words[query.text], keys) for query in queries]
-    return found, np.sum(covered, axis=0).tolist(), shown
 
 
 # What several of them do
