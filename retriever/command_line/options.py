@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args, get_origin
 
 import click
 from click.core import augment_usage_errors
-from click.shell_completion import CompletionItem
 
 from retriever import api
 from retriever.command_line.output import Console, JsonOutput, Output
 from retriever.display import sanitize_line
 from retriever.errors import NoIndexError, QuestionError, name_program
 from retriever.query import Scope
-from retriever.settings import DEFAULT_PROFILE, Setting, list_settings, merge, nest, profile_names
+from retriever.settings import DEFAULT_PROFILE, Setting, list_settings, merge, nest
 
 if TYPE_CHECKING:
     from retriever.retriever import Retriever
@@ -30,14 +29,7 @@ class ExitCode(IntEnum):
     INTERRUPTED = 130  # by Ctrl-C; 128 + SIGINT, as a shell says it
 
 
-# What a shell offers when the Tab key is pressed.
-
-
-PATH = click.Path(readable=False)  # of which nothing is checked here
-
-
-def complete_profile(_: click.Context, __: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    return [CompletionItem(name) for name in profile_names() if name.startswith(incomplete)]
+PATH = click.Path(readable=False)  # of which nothing is checked here; a shell completes it
 
 
 # Options that several commands share.
@@ -87,7 +79,7 @@ profile = click.option(
     default=DEFAULT_PROFILE,
     show_default=True,
     metavar="NAME|FILE",
-    shell_complete=complete_profile,
+    type=PATH,
     help="Take the settings of this profile (see `profiles`), or of a YAML file.",
 )
 

@@ -165,7 +165,7 @@ def list_facts(status: "Status", index: str | None, *, is_verbose: bool) -> "Ite
 
 
 @options.command("profiles", "profiles recall", "profiles recall --top-k 8 > mine.yaml", settings=())
-@click.argument("name", required=False, metavar="[NAME|FILE]", shell_complete=options.complete_profile)
+@click.argument("name", required=False, metavar="[NAME|FILE]", type=options.PATH)
 def profiles(console: Console, opening: Opening, name: str | None) -> None:
     """List the profiles, or show every setting of one: its value and its meaning.
 

@@ -24,7 +24,6 @@ complete_words() {
 OFFERED = {
     "forg": "forget",
     "how --top": "--top-k",
-    "ask --profile prec": "precision",
     "index --encoder-kind on": "onnx",
     "--docs ''": "compopt -o default\n",
 }
