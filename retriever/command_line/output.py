@@ -114,7 +114,7 @@ class Console:
         try:
             yield line
         finally:
-            line.clear()
+            line.finish("")
 
 
 class _SanitizingFormatter(logging.Formatter):
@@ -153,9 +153,6 @@ class ProgressLine:
             self._next_s = 2 * seconds  # a long night takes only a few lines
 
     def finish(self, stage: str) -> None:
-        self.clear()
-
-    def clear(self) -> None:
         """Leave an empty line on a terminal."""
         if self._is_terminal:
             self._overwrite("")

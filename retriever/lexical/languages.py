@@ -63,9 +63,9 @@ def detect_language(text: str) -> str:
             return "japanese" if kana > KANA_SHARE * (kana + han) else "chinese"
     votes = count_function_words(text, tuple(STOP_WORDS))
     (most, name), (second, _) = sorted(((number, name) for name, number in votes.items()), reverse=True)[:2]
-    is_long = most >= max(LEAST_WORDS, LEAST_SHARE * len(words))
-    is_short = most >= max(LEAST_WORDS_SHORT, LEAST_SHARE_SHORT * len(words))
-    return name if (is_long or is_short) and most >= LEAD * second and name != "english" else ""
+    least_long = max(LEAST_WORDS, LEAST_SHARE * len(words))
+    least_short = max(LEAST_WORDS_SHORT, LEAST_SHARE_SHORT * len(words))
+    return name if most >= min(least_long, least_short) and most >= LEAD * second and name != "english" else ""
 
 
 def detect_question(question: str, languages: Sequence[str], *, is_english: bool = False) -> tuple[str, ...]:

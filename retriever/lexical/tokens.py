@@ -139,7 +139,7 @@ def _read_signs(signs: str) -> tuple[str, ...]:
 def split_scripts(word: str) -> list[str]:
     """Return a word in runs of scripts that put spaces between words, and of others: `用`, `GitHub`, `管理`."""
     if word.isascii():
-        return [word] if word else []
+        return [word]
     return ["".join(run) for _, run in groupby(word, is_unspaced)]
 
 
