@@ -106,7 +106,7 @@ def main(arguments: Sequence[str]) -> None:
     benchmarks = [Benchmark.named(argument) for argument in arguments]
     if not benchmarks:
         raise SystemExit(__doc__)
-    page = Page(sys.stdout)
+    page = Page()
     summaries = []
     for benchmark in benchmarks:
         with TemporaryDirectory() as index:

@@ -219,21 +219,20 @@ EDITOR_TEMPLATES = {
 }
 
 
-def make_editor_link(absolute_path: str, line: int, default: str = "none") -> str:
-    """Return the address of a 1-based line of a file in the editor of HYBRID_RETRIEVE_EDITOR; empty for none.
+def make_editor_link(place: Cited, default: str = "none") -> str:
+    """Return the address of cited lines in the editor of HYBRID_RETRIEVE_EDITOR; empty for none.
 
     Without the variable, a file of a vault opens in Obsidian.
 
     Args:
-        absolute_path: of the file.
-        line: to open.
+        place: to open.
         default: the editor where the variable names none.
 
     Raises:
         UsageError: the variable names no editor, and is no address.
     """
-    file = PurePath(absolute_path)
-    is_in_vault = any(os.path.isdir(place / ".obsidian") for place in file.parents)  # noqa: PTH112 - never raises
+    file = PurePath(place.folder, place.file)
+    is_in_vault = any(os.path.isdir(folder / ".obsidian") for folder in file.parents)  # noqa: PTH112 - never raises
     editor = os.environ.get(EDITOR_VARIABLE) or ("obsidian" if is_in_vault else default)
     if editor == "none":
         return ""
@@ -246,7 +245,7 @@ def make_editor_link(absolute_path: str, line: int, default: str = "none") -> st
         )
     path = os.fsencode(file.as_posix())
     rooted = path if path.startswith(b"/") else b"/" + path  # C:/docs is /C:/docs in an address
-    return address.replace("{line}", str(line)).replace("{path}", quote(rooted))
+    return address.replace("{line}", str(place.cited_lines.first)).replace("{path}", quote(rooted))
 
 
 # Text of documents as it may be shown: no character of it steers a terminal, or reorders or hides what is read.

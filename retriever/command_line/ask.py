@@ -1,7 +1,6 @@
 """`ask`: a question, answered with sections, the default command; `answer`: a few sentences above them."""
 
 import shlex
-import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -180,7 +179,7 @@ def answer(
     """
     from retriever.command_line.render import Page, show_dropped, show_sentences  # rich
 
-    page = Page(sys.stdout)
+    page = Page()
     printer = Printer(console, output, opening.index)
     request = AskRequest(options.join_question(words, 'answer "how do I ...?"'), conversation, scope)
 

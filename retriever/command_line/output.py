@@ -188,7 +188,7 @@ class Output:
         """Do as `show` where people get a page with colours."""
         from retriever.command_line.render import Page  # rich
 
-        draw(Page(sys.stdout))
+        draw(Page())
 
 
 class JsonOutput(Output):

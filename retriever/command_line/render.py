@@ -3,7 +3,6 @@
 import shutil
 from collections.abc import Container, Iterable, Sequence
 from functools import partial
-from typing import TextIO
 
 from rich.console import Console
 from rich.style import Style
@@ -45,10 +44,10 @@ class Page(Console):
 
     stems: frozenset[str] = frozenset()  # of the words that are marked
 
-    def __init__(self, stream: TextIO) -> None:
-        """Begin a page on that stream; colours on a terminal alone."""
+    def __init__(self) -> None:
+        """Begin a page on standard output; colours on a terminal alone."""
         self.columns = min(MAX_WIDTH, max(MIN_WIDTH, shutil.get_terminal_size().columns))  # to wrap at
-        super().__init__(file=stream, width=self.columns, highlight=False, markup=False, emoji=False)
+        super().__init__(width=self.columns, highlight=False, markup=False, emoji=False)
 
     def on_broken_pipe(self) -> None:
         """Leave a closed pipe to `main`; rich would end the process with 1."""
@@ -78,7 +77,7 @@ class Page(Console):
     def cite(self, place: Cited) -> Text:
         """Cite lines of a file; on a terminal they open in the editor that `make_editor_link` finds."""
         is_linked = self.file.isatty()
-        address = make_editor_link(f"{place.folder}/{place.file}", place.cited_lines.first) if is_linked else None
+        address = make_editor_link(place) if is_linked else None
         return Text.assemble((sanitize_line(shorten_citation(place)), CITED + Style(link=address)))
 
     def quote(self, rows: Iterable[str], indent: int = 0, *, cuts: bool = False) -> None:

@@ -91,7 +91,7 @@ class Visit(AskArguments):
 
 def link_editor(place: Cited) -> str:
     """Return the address that opens a place in the editor of HYBRID_RETRIEVE_EDITOR; empty for none."""
-    return make_editor_link(f"{place.folder}/{place.file}", place.cited_lines.first, default="vscode")
+    return make_editor_link(place, default="vscode")
 
 
 def address(path: str, **parameters: str | int | Sequence[str] | None) -> str:

@@ -4,6 +4,7 @@ import io
 import json
 import re
 import sys
+from contextlib import redirect_stdout
 from dataclasses import replace
 from pathlib import Path
 
@@ -63,7 +64,8 @@ def _a_plain_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
 def show(*hits: Hit, stream: io.StringIO | None = None) -> str:
     """The text that a terminal gets, or another stream."""
     stream = stream or Terminal()
-    show_answer(Page(stream), answer(*(hits or (HIT, SECOND))), full=False)
+    with redirect_stdout(stream):
+        show_answer(Page(), answer(*(hits or (HIT, SECOND))), full=False)
     return stream.getvalue()
 
 
@@ -179,13 +181,13 @@ CODE = "code://open?{path}#{line}"
 def test_a_note_of_a_vault_opens_in_obsidian(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / ".obsidian").mkdir()
     monkeypatch.delenv(EDITOR_VARIABLE, raising=False)
-    assert make_editor_link(f"{tmp_path}/daily/a.md", 7, "vscode").startswith("obsidian://open?path=/")
+    assert make_editor_link(hit(folder=str(tmp_path), file="daily/a.md"), "vscode").startswith("obsidian://open?path=/")
 
 
 @pytest.mark.parametrize("name", ["\x1b]8;;evil\x1b\\", "a\x07b\nc\x9c\u202e", "{line}{path}", "\udcff", "a;b ?#&%"])
 def test_no_name_of_a_file_can_end_the_link(name: str) -> None:
     for editor in (*EDITOR_TEMPLATES, CODE):
-        address = make_editor_link(f"/docs/{name}", 7, editor)
+        address = make_editor_link(hit(folder="/docs", file=name), editor)
         assert re.fullmatch(r"[!-~]+", address)
         assert "{" not in address
 
@@ -193,7 +195,7 @@ def test_no_name_of_a_file_can_end_the_link(name: str) -> None:
 @pytest.mark.parametrize("template", ["nano", "{path}", "x://{path}\x1b[2J", "x://{path} {line}", "1:{path}"])
 def test_what_is_no_editor_and_no_address_is_refused(template: str) -> None:
     with pytest.raises(UsageError, match="no such editor; there are vscode"):
-        make_editor_link("/a.md", 1, template)
+        make_editor_link(HIT, template)
 
 
 def test_a_citation_is_a_link_on_a_terminal_alone(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -30,7 +30,7 @@ from retriever.searching.passage import Asked, find_passage, score_node
 from retriever.searching.question_words import cut_words, read_form, read_kind
 from retriever.settings import EncoderSettings
 from retriever.text import cut
-from retriever.types import QuestionForm, Signals
+from retriever.types import Cited, QuestionForm, Signals
 from tests.sections import make_node
 from tests.tables import read_table
 
@@ -85,7 +85,9 @@ DAY_NS = 86_400 * 10**9
 TABLES: dict[str, dict[str, Callable[..., object]]] = {
     "claims": {"What sentences say otherwise": compare_sentences},
     "command_lines": {
-        "The address of a line in an editor": lambda editor: make_editor_link("/docs/a b/\u00e9.md", 7, editor),
+        "The address of a line in an editor": lambda editor: make_editor_link(
+            Cited(node_id="", folder="/docs", file="a b/\u00e9.md", span=Span(7, 9)), editor
+        ),
     },
     "corpus": {"What bytes become": decode_latin},
     "models": {"What goes before each text": find_prefixes},
