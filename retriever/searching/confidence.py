@@ -131,7 +131,7 @@ def measure_evidence(signals: Signals) -> dict[str, float]:
         "margin": log1p(margin),
         "lead": worth * signals.lead * min(1.0, margin / NEAR_FROM),
         "together": together,
-        "asked": float(signals.form == "question"),
+        "asked": signals.form == "question",
         "reading": (reading - LEAST_READ) / (MOST_READ - LEAST_READ),
     }
 

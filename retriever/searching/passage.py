@@ -193,7 +193,7 @@ def score_units(units: Sequence[Unit], asked: Asked) -> ScoredUnits:
 
 
 def read_features(units: Sequence[Unit], asked: Asked) -> list[dict[str, float]]:
-    """Return what speaks for each unit, by the names of `WEIGHTS`; words as z-scores over the units."""
+    """Return what speaks for each unit, by the names of `WEIGHTS`, as 0 or 1; words as z-scores over the units."""
     measured = [measure_words(unit.in_full, asked) for unit in units]
     words, whole = standardize(measured), sum(asked.rarity.values())
     # The unit that has all words of the question first defines them; where none has, what the section begins with.
@@ -203,14 +203,12 @@ def read_features(units: Sequence[Unit], asked: Asked) -> list[dict[str, float]]
         {
             "words": words[place],
             # It is mostly a link, and so says where an answer is: `See full language support`.
-            "sends elsewhere": float(
-                asked.kind is not QuestionKind.WHERE and unit.linked >= MOSTLY_LINKED * len(unit.text)
-            ),
-            "its term is asked for": float(asks_for(unit.term, asked)),
-            "list where one is asked for": float(unit.kind is UnitKind.LIST and asks_for_list(unit, asked)),
-            "code where it is asked how": float(unit.kind is UnitKind.CODE and asked.kind is QuestionKind.HOW_TO),
-            "first where a definition is asked for": float(place == first and asked.kind is QuestionKind.DEFINITION),
-            unit.kind.value: 1.0,
+            "sends elsewhere": asked.kind is not QuestionKind.WHERE and unit.linked >= MOSTLY_LINKED * len(unit.text),
+            "its term is asked for": asks_for(unit.term, asked),
+            "list where one is asked for": unit.kind is UnitKind.LIST and asks_for_list(unit, asked),
+            "code where it is asked how": unit.kind is UnitKind.CODE and asked.kind is QuestionKind.HOW_TO,
+            "first where a definition is asked for": place == first and asked.kind is QuestionKind.DEFINITION,
+            unit.kind.value: True,
         }
         for place, unit in enumerate(units)
     ]
