@@ -14,15 +14,15 @@ from retriever.looking.status import Status, Watch, describe_state, read_status
 from retriever.models import OpenModels
 from retriever.places.view import OpenIndex, View
 from retriever.query import AskRequest
-from retriever.search import Found, search
+from retriever.search import search
 from retriever.searching.confidence import assess
 from retriever.searching.hits import ANSWERED_FROM
-from retriever.searching.queries import ExpandedQuery, correct_question, read_question
+from retriever.searching.queries import read_question
 from retriever.settings import RerankSettings
 from retriever.store.files import Closing
 from retriever.text import BYTES_PER_TOKEN
 from retriever.trace import Recorder
-from retriever.types import Answer, IndexState, ShortAnswer, SimilarSections, StageName
+from retriever.types import Answer, ShortAnswer, SimilarSections, StageName
 
 ANSWER_SHARE = 2 / 3  # of llm.seconds, that the sentences of a short answer may take: the search goes before
 ATTEMPTS = 3  # at a context of the state that was searched
@@ -65,17 +65,17 @@ class Retriever(Closing):
         profile = self.profile
         if request.is_typing:  # what takes a model's time has no place between two keys
             profile = replace(profile, use_llm=False, rerank=RerankSettings(), read_passages=0)
-        asked = read_question(request, recorder, corrects=not profile.exact)
         with self._use() as index, recorder.stage(StageName.REFRESH) as note:
             fresh = self._watch.refresh(index)
             note.text = f"{fresh.refreshed} files indexed, {fresh.stale} stale"
             recorder.degraded.extend(fresh.degraded)
         expands = request.expansion is not None or profile.use_llm or profile.hyde == "always"
-        if request.conversation or expands:
-            from retriever.searching.follow_up import follow
+        with self.view() as view:
+            asked = read_question(request, view, recorder, exact=profile.exact)
+            if request.conversation:
+                from retriever.searching.follow_up import follow
 
-            with self.view() as view:
-                asked = follow(correct_question(asked, view), request.conversation, view, recorder)
+                asked = follow(asked, request.conversation, view, recorder)
         # What writes other words is not even imported for a question that has none: pydantic alone takes 50 ms.
         if expands:
             from retriever.expansion import expand
@@ -83,10 +83,24 @@ class Retriever(Closing):
             # Other threads ask while the model writes.
             asked = expand(asked, request.expansion, self.view, profile, self._models.generator, recorder)
         with self.view() as view:
-            corrected = correct_question(asked, view)
-            found = search(view, self._models, corrected, profile, recorder, self.access)
-            state = describe_state(view, fresh)
-            return self._describe(corrected, found, state, recorder, count)
+            found = search(view, self._models, asked, profile, recorder, self.access)
+            assessment = assess(recorder.signals)
+            return Answer(
+                question=asked.asked,
+                profile=self.profile_name,
+                hits=found.hits[: self.profile.top_k if count is None else count],
+                verdict=assessment.verdict if found.hits else "none",
+                confidence=assessment.confidence if found.hits else 0.0,
+                matched_words=found.words,
+                index=describe_state(view, fresh),
+                degraded=tuple(recorder.degraded),
+                trace=recorder.trace(),
+                follow_up=asked.follow_up,
+                expansion=recorder.expansion,
+                scope=found.searched,
+                notes=tuple(recorder.notes),
+                corrections=asked.corrected.corrections,
+            )
 
     def context(self, question: AskRequest | str, max_tokens: int | None = None, *, least: int = 0) -> AnswerInContext:
         """Return the sections that answer the question as context for a prompt.
@@ -221,25 +235,3 @@ class Retriever(Closing):
             if self._is_closed:
                 raise ClosedError(f"the retriever of {self.store} is closed; open another one")
             yield self._index
-
-    def _describe(
-        self, expanded: ExpandedQuery, found: Found, state: IndexState, recorder: Recorder, count: int | None
-    ) -> Answer:
-        """Return what was found as an answer, with how sure it is and how it was made."""
-        assessment = assess(recorder.signals)
-        return Answer(
-            question=expanded.asked,
-            profile=self.profile_name,
-            hits=found.hits[: self.profile.top_k if count is None else count],
-            verdict=assessment.verdict if found.hits else "none",
-            confidence=assessment.confidence if found.hits else 0.0,
-            matched_words=found.words,
-            index=state,
-            degraded=tuple(recorder.degraded),
-            trace=recorder.trace(),
-            follow_up=expanded.follow_up,
-            expansion=recorder.expansion,
-            scope=found.searched,
-            notes=tuple(recorder.notes),
-            corrections=expanded.corrected.corrections,
-        )

@@ -41,8 +41,6 @@ class ExpandedQuery:
     asked: str = ""  # the question as it was asked, with its filters
     scope: Scope = field(default_factory=Scope)  # what may be found
     corrected: CorrectedQuestion = field(default_factory=CorrectedQuestion)  # what was corrected and completed in it
-    corrects: bool = False  # whether its typos are still to be corrected
-    is_typing: bool = False  # whether its last word is to be completed
 
 
 # A question and its filters
@@ -77,18 +75,23 @@ def clean_question(question: str, recorder: Recorder) -> str:
     return text[:MAX_QUESTION_CHARS]
 
 
-def read_question(request: AskRequest, recorder: Recorder, *, corrects: bool) -> ExpandedQuery:
+def read_question(request: AskRequest, view: View, recorder: Recorder, *, exact: bool) -> ExpandedQuery:
     """Return what is searched for, and where, by the question's filters and the scope of the request together.
 
-    With `corrects`, `correct_question` is to correct its typos.
+    Unless `exact`, its typos are corrected by the words of the documents; not in its filters: a tag is meant as it is
+    written.
 
     Raises:
         QuestionError: the question is empty, or has filters alone.
+        NoIndexError: there are no documents yet.
     """
     asked = clean_question(request.question, recorder)
     text, scope = split_filters(asked)
-    scope = request.scope + scope
-    return ExpandedQuery(text, asked=asked, scope=scope, corrects=corrects, is_typing=request.is_typing)
+    if not view.state.snapshot:
+        hint = suggest(f"index FOLDER --index {shlex.quote(str(view.store))}")
+        raise NoIndexError(f"the index {view.store} is not finished", hint=hint)
+    corrected = CorrectedQuestion(text) if exact else correct_question(text, view, is_typing=request.is_typing)
+    return ExpandedQuery(corrected.text, asked=asked, scope=request.scope + scope, corrected=corrected)
 
 
 def split_filters(asked: str) -> tuple[str, Scope]:
@@ -118,28 +121,16 @@ def split_filters(asked: str) -> tuple[str, Scope]:
     return " ".join(text.split()) if pieces else asked, scope
 
 
-def correct_question(asked: ExpandedQuery, view: "View") -> ExpandedQuery:
-    """Return a question with its typos corrected by the words of the documents, where that is still to be done.
-
-    Its filters are not in it any more: a tag is meant as it is written. Of today and yesterday the documents know days.
-
-    Raises:
-        NoIndexError: there are no documents yet.
-    """
-    if not view.state.snapshot:
-        hint = suggest(f"index FOLDER --index {shlex.quote(str(view.store))}")
-        raise NoIndexError(f"the index {view.store} is not finished", hint=hint)
-    if not asked.corrects:
-        return asked
-    question, days = asked.question, []
+def correct_question(question: str, view: View, *, is_typing: bool) -> CorrectedQuestion:
+    """Correct the typos of a question; of today and yesterday the documents know days."""
+    days = []
     recent = find_recent_day(question, view.lexical.detect_question(question), date.today())
     if recent and view.lexical.find_holding([mark_property(recent[1])]).size:
         place = question.lower().index(recent[0])
         question = question[:place] + recent[1] + question[place + len(recent[0]) :]
         days = [Correction(*recent)]
-    corrected = correct(question, view.spellings, view.lexical.languages, is_typing=asked.is_typing)
-    corrected = replace(corrected, corrections=(*days, *corrected.corrections))
-    return replace(asked, question=corrected.text, corrected=corrected, corrects=False)
+    corrected = correct(question, view.spellings, view.lexical.languages, is_typing=is_typing)
+    return replace(corrected, corrections=(*days, *corrected.corrections))
 
 
 def _read_filter(found: re.Match[str]) -> tuple[str, str]:
