@@ -10,8 +10,7 @@ import sqlite3
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from copy import copy
-from functools import cached_property
-from itertools import chain
+from itertools import chain, compress
 from math import log, log1p
 from struct import Struct
 from typing import NamedTuple, Self, TypeAlias
@@ -101,8 +100,9 @@ class Bm25:
         self._mean_length = length / max(1, self._nodes)
         self._known: dict[str, PostingList] = {}
         marked = self.describe([mark_language(name) for name in LANGUAGES]).values()
-        self.languages = tuple(name for name, mark in zip(LANGUAGES, marked, strict=True) if mark.documents)
+        self.languages = tuple(compress(LANGUAGES, (mark.documents for mark in marked)))
         """Of `LANGUAGES`: a text is compared with a question in all of them."""
+        self._is_english = sum(mark.documents for mark in marked) < SHARE_APART * self._nodes
         self._allowed: IntArray | None = None  # keys, ascending
 
     def _read(self, tokens: Iterable[str]) -> dict[str, TokenPostings]:
@@ -119,13 +119,7 @@ class Bm25:
 
     def detect_question(self, question: str) -> tuple[str, ...]:
         """Return the languages, beside English, that a question is read in; always none where `languages` is empty."""
-        return detect_question(question, self.languages, is_english=self.is_english)
-
-    @cached_property
-    def is_english(self) -> bool:
-        """Whether documents are in English but for a few; then so is a question that does not say in which it is."""
-        others = self.describe([mark_language(name) for name in self.languages]).values()
-        return sum(term.documents for term in others) < SHARE_APART * self._nodes
+        return detect_question(question, self.languages, is_english=self._is_english)
 
     def restrict(self, node_keys: IntArray) -> Self:
         """Return the same index, in which only some nodes are found; how rare a word is stays that of all nodes.
@@ -185,8 +179,7 @@ class Bm25:
             rarity = self._describe(postings).rarity
             is_held = np.zeros(len(wanted), np.bool_)
             for column in postings:
-                if len(column.keys):  # few are in properties
-                    is_held |= _are_in(wanted, column.keys)
+                is_held |= _are_in(wanted, column.keys)
             covered += rarity * is_held
             total += rarity
         return covered / total if total else covered
