@@ -47,7 +47,7 @@ from retriever.settings import Profile
 from retriever.store import reading
 from retriever.text import SNIPPET_CHARS, cut
 from retriever.trace import Recorder
-from retriever.types import Candidate, Hit, Reading, Source, StageName
+from retriever.types import Candidate, Hit, Source, StageName
 
 if TYPE_CHECKING:
     from retriever.embedding.onnx import PassageReader
@@ -196,7 +196,11 @@ def read_first(
     question: str,
     recorder: Recorder,
 ) -> dict[str, ScoredUnits]:
-    """Return the units of the first candidates with what is read of the best of each; nothing where none is read."""
+    """Return the units of the first candidates with what is read of the best of each; the best counts for the verdict.
+
+    For the verdict the reader reads the rewordings too that were searched with: they ask in words that documents use.
+    Where it knows too little of the question's script, or cannot be used, nothing is read, and the recorder has why.
+    """
     places = {
         item.node_id: scored[item.node_id].choose_read(max(1, READ_OF_FIRST - number), find_matched(item), asked)
         for number, item in enumerate(first)
@@ -206,39 +210,33 @@ def read_first(
         for node_id, own in places.items()
         for place in own
     ]
-    readings = iter(read_units(reader, question, recorder, texts) if texts else ())
-    read = {node_id: list(islice(readings, len(own))) for node_id, own in places.items()}
-    return {node_id: scored[node_id].add_readings(places[node_id], own) for node_id, own in read.items() if own}
-
-
-def read_units(
-    reader: "PassageReader", question: str, recorder: Recorder, units: Sequence[tuple[Sequence[str], str]]
-) -> Sequence[Reading]:
-    """Return what the reader says of some units, with the titles above each; the best counts for the verdict.
-
-    For the verdict it reads the rewordings too that were searched with: they ask in words that documents use. Where it
-    knows too little of the question's script, or cannot be used, it says nothing, and the recorder why.
-    """
+    if not texts:
+        return {}
     with recorder.stage(StageName.READ) as note:
         if not can_read(reader.encoder, question):
             note.skip("the reader knows other letters")
-            return ()
+            return {}
         if " " not in question.strip() and recorder.signals.form != "unspaced":
             note.skip("a word alone asks nothing")
-            return ()
+            return {}
         try:
-            readings = reader.read(question, units)
+            readings = reader.read(question, texts)
             rewordings = recorder.expansion.rewordings if recorder.expansion else ()
-            reworded = [reading for text in rewordings for reading in reader.read(text, units)]
+            reworded = [reading for text in rewordings for reading in reader.read(text, texts)]
         except EncoderError as error:
             recorder.degrade(StageName.READ, error)
             note.skip()
-            return ()
+            return {}
         best = max(map(weigh_reading, (*readings, *reworded)))
         if not recorder.signals.abroad:  # there one model alone reads, on a scale of its own
             recorder.signals = replace(recorder.signals, reading=best)
         note.text = f"{len(readings)} units, the best {best:.1f}"
-        return readings
+    read = iter(readings)
+    return {
+        node_id: scored[node_id].add_readings(own, list(islice(read, len(own))))
+        for node_id, own in places.items()
+        if own
+    }
 
 
 def lacks_day(question: str, rows: HitRows) -> bool:
