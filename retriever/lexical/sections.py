@@ -279,18 +279,13 @@ def read_texts(connection: Connection, documents: Sequence[int]) -> dict[int, Se
         for stored, text in document:
             node, own = stored.node, properties if stored is reader else ()
             names = (value for key, value in own if key in SEARCHED_FIELDS)
-            read = (*node.titles, text, *list_written(node.body), *names)
+            # Though no page shows it: the addresses of links, and the languages of code.
+            words = (word for word in node.body.split() if "://" in word or word.startswith(FENCES))
+            read = (*node.titles, text, *(word.rpartition("(")[2] for word in words), *names)
             days = " ".join(chain.from_iterable(map(find_days, node.titles)))
             placed = (("", node.path.rpartition(".")[0]), ("", days))
             texts[stored.key] = SearchedText("\n".join(read), language, (*own, *placed))
     return texts
-
-
-def list_written(body: str) -> Iterator[str]:
-    """Yield what is searched though no page shows it: the addresses of links, and the languages of code."""
-    for word in body.split():
-        if "://" in word or word.startswith(FENCES):
-            yield word.rpartition("(")[2]
 
 
 def find_reader(nodes: Sequence[Stored]) -> Stored:

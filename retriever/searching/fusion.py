@@ -15,7 +15,6 @@ from retriever.types import Candidate, Evidence, Ranked, Ranking, Source
 NO_PRIORS: Mapping[str, float] = {}
 SECOND_SHARE = 0.3  # of a section's score, what its second chunk says; nDCG@10 with 0, .3 and .5: .688, .701, .693
 NO_SECOND = 0.7  # of the best chunk's cosine: what counts for a second one that was not found
-COPIES_SHOWN = 3  # files that a hit names as its copies
 
 
 def read_priors(view: View, rankings: Sequence[Ranking], profile: Profile) -> tuple[dict[str, float], dict[str, bytes]]:
@@ -137,10 +136,3 @@ def rank_copy(item: Candidate) -> tuple[float, list[int], int, str]:
     numbers = "".join(sign if sign.isdecimal() else " " for sign in path).split()
     score = sum(own.score for own in item.evidence if own.source is Source.KEYWORD)
     return -score, [-int(number) for number in numbers], len(path), item.node_id
-
-
-def name_copies(node_id: str, copies: Iterable[str]) -> str:
-    """Return `the same in old/page.md, page 2.md and 3 more`; empty without copies in other files."""
-    files = list(dict.fromkeys(item.partition("#")[0] for item in (node_id, *copies)))[1:]
-    more = f" and {len(files) - COPIES_SHOWN} more" if len(files) > COPIES_SHOWN else ""
-    return f"the same in {', '.join(files[:COPIES_SHOWN])}{more}" if files else ""

@@ -10,7 +10,7 @@ from itertools import chain, islice
 from math import log
 from typing import TYPE_CHECKING
 
-from pageindex.node import MAX_TERM_WORDS, Node, Span, Unit, UnitKind
+from pageindex.node import MAX_TERM_WORDS, Node, Span, UnitKind
 from pageindex.text import FENCES
 from retriever.display import RELATIONS, find_highlights
 from retriever.embedding.encoder import can_read
@@ -30,7 +30,6 @@ from retriever.places.view import View
 from retriever.query import FollowUp
 from retriever.searching.citations import Anchors
 from retriever.searching.confidence import weigh_reading
-from retriever.searching.fusion import name_copies
 from retriever.searching.passage import (
     BY_RANK,
     Asked,
@@ -53,6 +52,7 @@ if TYPE_CHECKING:
     from retriever.embedding.onnx import PassageReader
 
 MAX_TITLE_CHARS = 60
+COPIES_SHOWN = 3  # files that a hit names as its copies
 ANSWERED_FROM = 5  # hits that the verdict and a short answer are made of, however many are shown
 READ_OF_FIRST = 3  # units of the first section, for the reader; of each further one fewer, at least one
 MAX_UNIT_CHARS = 900  # of one: it reads 160 tokens
@@ -169,17 +169,11 @@ def score_sections(
     scored = {}
     for node_id, fields in matched.items():
         file = files[documents[rows.keys[node_id]].name]
-        scored[node_id] = score_node(rows.nodes[node_id], asked, find_properties(file, fields))
+        # Without what is searched as text, and sentences that say what the file is about (`description: ...`).
+        named = {key for key, value in fields if key not in SEARCHED_FIELDS and len(value.split()) <= MAX_TERM_WORDS}
+        properties = [unit for unit in file.units if unit.kind is UnitKind.FIELD and unit.term.lower() in named]
+        scored[node_id] = score_node(rows.nodes[node_id], asked, properties)
     return scored
-
-
-def find_properties(file: Node, matched: Sequence[tuple[str, str]]) -> list[Unit]:
-    """Return the units of a file's front matter that a hit's matched fields name.
-
-    Those that are searched as text are left out, and sentences that say what the file is about (`description: ...`).
-    """
-    named = {key for key, value in matched if key not in SEARCHED_FIELDS and len(value.split()) <= MAX_TERM_WORDS}
-    return [unit for unit in file.units if unit.kind is UnitKind.FIELD and unit.term.lower() in named]
 
 
 def find_matched(candidate: Candidate) -> Span | None:
@@ -286,7 +280,7 @@ def is_usual(view: View, value: str) -> bool:
     """Return whether more than half of all documents have the value of a property, so that it tells none apart."""
     terms = [*map(mark_property, tokenize(value))]
     documents = (view.whole or view).counts.documents  # not those of a scope: the terms are of all, too
-    return bool(terms) and 2 * len(view.lexical.find_holding(terms)) > documents > 1
+    return 2 * len(view.lexical.find_holding(terms)) > documents > 1
 
 
 def cut_to_lines(node: Node, span: Span | None, max_chars: int, sentence: str = "") -> str:
@@ -385,5 +379,8 @@ def list_reasons(candidate: Candidate, titles: Mapping[str, str]) -> tuple[str, 
                 reasons[f"found {item.note}"] = None
             case Source.RERANK:
                 reasons["chosen by the model that reads the candidates"] = None
-    copies = name_copies(candidate.node_id, candidate.copies)
-    return tuple(filter(None, (*reasons, copies)))
+    _, *files = dict.fromkeys(item.partition("#")[0] for item in (candidate.node_id, *candidate.copies))
+    if files:
+        more = f" and {len(files) - COPIES_SHOWN} more" if len(files) > COPIES_SHOWN else ""
+        reasons[f"the same in {', '.join(files[:COPIES_SHOWN])}{more}"] = None
+    return tuple(reasons)

@@ -61,20 +61,6 @@ _FILTER = re.compile(
 _BEFORE_CODE = frozenset("=:({[,<>+")  # behind these a quotation mark opens a text of code
 
 
-def clean_question(question: str, recorder: Recorder) -> str:
-    """Return the question with control characters as spaces, trimmed and cut to MAX_QUESTION_CHARS, which is noted.
-
-    Raises:
-        QuestionError: nothing is left.
-    """
-    text = "".join(" " if unicodedata.category(sign) in {"Cc", "Cs"} else sign for sign in question).strip()
-    if not text:
-        raise QuestionError("the question is empty; ask something, such as: how do I configure logging?")
-    if len(text) > MAX_QUESTION_CHARS:
-        recorder.degrade(StageName.QUESTION, f"only its first {MAX_QUESTION_CHARS:,} characters were read")
-    return text[:MAX_QUESTION_CHARS]
-
-
 def read_question(request: AskRequest, view: View, recorder: Recorder, *, exact: bool) -> ExpandedQuery:
     """Return what is searched for, and where, by the question's filters and the scope of the request together.
 
@@ -85,7 +71,13 @@ def read_question(request: AskRequest, view: View, recorder: Recorder, *, exact:
         QuestionError: the question is empty, or has filters alone.
         NoIndexError: there are no documents yet.
     """
-    asked = clean_question(request.question, recorder)
+    signs = (" " if unicodedata.category(sign) in {"Cc", "Cs"} else sign for sign in request.question)
+    asked = "".join(signs).strip()
+    if not asked:
+        raise QuestionError("the question is empty; ask something, such as: how do I configure logging?")
+    if len(asked) > MAX_QUESTION_CHARS:
+        asked = asked[:MAX_QUESTION_CHARS]
+        recorder.degrade(StageName.QUESTION, f"only its first {MAX_QUESTION_CHARS:,} characters were read")
     text, scope = split_filters(asked)
     if not view.state.snapshot:
         hint = suggest(f"index FOLDER --index {shlex.quote(str(view.store))}")
@@ -168,19 +160,6 @@ def weigh_queries(question: str, expansion: Expansion, profile: Profile) -> tupl
         replace(query, semantic_weight=query.semantic_weight / semantic, keyword_weight=query.keyword_weight / keyword)
         for query in queries
     )
-
-
-def average_vectors(vectors: FloatMatrix, weights: Sequence[float]) -> FloatMatrix:
-    """Return the weighted mean of unit vectors.
-
-    Args:
-        vectors: (n, d) float32, the question's first.
-        weights: n of them, at least 0, with the sum 1.
-
-    Returns:
-        (1, d) float32; the question's own vector when it is alone.
-    """
-    return (np.asarray(weights, np.float32) @ vectors)[np.newaxis]
 
 
 def weigh_words(texts: Iterable[tuple[Sequence[str], float]]) -> Mapping[str, float]:

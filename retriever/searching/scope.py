@@ -44,8 +44,11 @@ def find_part(view: View, scope: Scope) -> Part:
     keys = np.array(reading.rankable_keys(view.connection, left), np.int64)
     for phrase in scope.phrases:
         keys = find_phrase(view, phrase, keys)
-    for word in scope.without:
-        keys = np.setdiff1d(keys, find_word(view, word, keys))
+    for word in scope.without:  # a word in any of its forms
+        terms = tokenize(word)
+        is_word = terms and not any(sign.isspace() for sign in word)
+        held = view.lexical.find_holding(terms) if is_word else find_phrase(view, word, keys)
+        keys = np.setdiff1d(keys, held)
     return Part(keys, len(np.unique(keys >> NODE_BITS)))
 
 
@@ -152,14 +155,6 @@ def read_period(given: str) -> str:
 
 
 # Sections: words and phrases.
-
-
-def find_word(view: View, word: str, keys: IntArray) -> IntArray:
-    """Return the sections that hold a word in any of its forms; of several words, those of `keys` with the phrase."""
-    terms = tokenize(word)
-    if not terms or any(sign.isspace() for sign in word):
-        return find_phrase(view, word, keys)
-    return view.lexical.find_holding(terms)
 
 
 def find_phrase(view: View, phrase: str, keys: IntArray) -> IntArray:

@@ -15,7 +15,7 @@ from retriever.searching.fusion import (
     rank_by_distance_and_rank,
     rank_by_two_chunks,
 )
-from retriever.searching.queries import EncodedQueries, average_vectors, weigh_words
+from retriever.searching.queries import EncodedQueries, weigh_words
 from retriever.searching.question_words import (
     choose_telling,
     cut_words,
@@ -27,7 +27,6 @@ from retriever.searching.question_words import (
 )
 from retriever.settings import Profile
 from retriever.store import reading
-from retriever.store.text_vectors import NearChunk
 from retriever.types import Ranked, Ranking, Signals, Source
 
 COVERAGE_POWER = 1.5  # of a section's coverage, as evidence; nDCG@10 with 1, 1.5 and 2: .688, .701, .692
@@ -57,9 +56,17 @@ def rank_semantic(view: View, encoded: EncodedQueries, queries: Sequence[Query],
     Raises:
         SnapshotError: the vectors are not those of the index.
     """
-    vector = average_vectors(encoded.vectors, [query.semantic_weight for query in queries])
-    nearest = view.find_nearest(vector, profile.vector_top_n, profile.vector_search)
-    hits = _map_to_nodes(view, nearest, profile.vector_top_n)
+    # (1, d): the mean of unit vectors by weights with the sum 1; of a question alone its own.
+    mean = np.array([[query.semantic_weight for query in queries]], np.float32) @ encoded.vectors
+    nearest = view.find_nearest(mean, profile.vector_top_n, profile.vector_search)
+    found = nearest
+    if view.part is not None:  # sections with the same text share one vector, which stands for all of them
+        found = list(compress(nearest, view.part.holds([chunk.node_key for chunk in nearest])))
+    hits = [
+        # Where another section is shown, no line of it is what matched.
+        Ranked(chunk.shown_id, chunk.cosine, matched=chunk.span if chunk.shown_id == chunk.node_id else None)
+        for chunk in found[: profile.vector_top_n]
+    ]
     if profile.ranking == "classic":
         scale, items = "cosine / log2(1 + rank)", rank_by_distance_and_rank(hits)
     else:
@@ -67,17 +74,6 @@ def rank_semantic(view: View, encoded: EncodedQueries, queries: Sequence[Query],
     # While a first index is being embedded, what few vectors there are must not outvote the words of all.
     weight = profile.semantic_weight * view.state.embedded_share
     return SemanticResult(Ranking(Source.SEMANTIC, scale, weight, items), nearest[0].cosine if nearest else None)
-
-
-def _map_to_nodes(view: View, nearest: Sequence[NearChunk], limit: int) -> list[Ranked]:
-    """Return the nodes that are shown for the `limit` nearest chunks, best first."""
-    if view.part is not None:  # sections with the same text share one vector, which stands for all of them
-        nearest = list(compress(nearest, view.part.holds([chunk.node_key for chunk in nearest])))
-    return [
-        # Where another section is shown, no line of it is what matched.
-        Ranked(chunk.shown_id, chunk.cosine, matched=chunk.span if chunk.shown_id == chunk.node_id else None)
-        for chunk in nearest[:limit]
-    ]
 
 
 # By words

@@ -3,7 +3,6 @@
 from dataclasses import replace
 from unittest.mock import Mock
 
-import numpy as np
 import pytest
 from pydantic import ValidationError
 
@@ -11,7 +10,7 @@ from retriever.errors import LanguageModelTimeoutError
 from retriever.expansion import TextPlan, WrittenExpansion, build_expansion_task, list_plans, screen
 from retriever.lexical.tokens import tokenize
 from retriever.query import Dropped, Expansion, Query
-from retriever.searching.queries import average_vectors, weigh_queries, weigh_words
+from retriever.searching.queries import weigh_queries, weigh_words
 from retriever.served.generator import Generator
 from retriever.served.task import Abilities, Speed
 from retriever.settings import Profile
@@ -91,17 +90,6 @@ def test_a_slow_model_writes_what_it_has_time_for(abilities: Abilities, speed: S
 def test_a_passage_cannot_be_longer_than_planned() -> None:
     schema = build_expansion_task(QUESTION, TextPlan(1, 1, 160)).answer.model_json_schema()
     assert schema["properties"]["hyde"]["items"]["maxLength"] == 160
-
-
-@pytest.mark.parametrize(
-    ("vectors", "weights", "mean"),
-    [
-        ([[1, 0], [0, 1]], [0.8, 0.6], [0.8, 0.6]),
-        ([[1, 0]], [1.0], [1, 0]),
-    ],
-)
-def test_the_vector_is_the_weighted_mean(vectors: list[list[int]], weights: list[float], mean: list[float]) -> None:
-    assert average_vectors(np.array(vectors, np.float32), weights)[0] == pytest.approx(mean, abs=1e-6)
 
 
 def test_a_word_counts_by_the_texts_that_hold_it() -> None:
