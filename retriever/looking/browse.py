@@ -45,15 +45,13 @@ NEAR = 0.6  # how alike (difflib) a name is that is asked about
 def list_ids(connection: Connection, reference: str) -> Iterator[list[str]]:
     """Yield the ids that a reference may mean: those of the first list that has any; several are files of one name.
 
-    It is an id that begins with a folder's name, else a path in any of the folders, else a path as the current folder
-    sees it.
+    It is an id, else a path in any of the folders, else a path as the current folder sees it.
     """
     if not reference.strip() or any(sign == "\0" or "\ud800" <= sign <= "\udfff" for sign in reference):
         return  # nothing in an index may be called so
     folders = reading.folders(connection)
-    if any(folder.prefix and reference.startswith(folder.prefix) for folder in folders):
-        yield [reference]
-    yield list(dict.fromkeys([reference, *(folder.prefix + reference for folder in folders)]))
+    yield [reference]
+    yield [folder.prefix + reference for folder in folders]
     path, sign, slugs = reference.partition("#")
     for folder, inside in locate_path(folders, path):  # one place is in two folders where one is inside the other
         yield [folder.prefix + inside + sign + slugs]
