@@ -228,18 +228,20 @@ class LlmReranker:
     scale: ClassVar[str] = "1 / log2(1 + the model's rank)"
     generator: "Generator"
     is_forced: bool = True  # whether it ranks however well it was seen to do that
+    seconds: float = 0  # the longest wait; 0: a stage's
 
     def score(self, question: str, candidates: Sequence[RerankInput]) -> list[float]:
-        """Do as `Reranker.score`; LanguageModelError, or RerankerError where the model was not tried yet."""
+        """Do as `Reranker.score`, with the values of the ranks that the model gives the candidates.
+
+        Raises:
+            LanguageModelError: it fails.
+            RerankerError: it was not tried yet.
+        """
         abilities = self.generator.abilities
         if not (self.is_forced or (abilities and abilities.lists)):
             kind = UnfitModelError if abilities else RerankerError
             why = "was not seen to find a right passage" if abilities else "was not tried yet (doctor --llm)"
             raise kind(f"{self.generator.name} {why}: reranking is off for it; --rerank-kind llm forces it")
-        return self.order(question, candidates)
-
-    def order(self, question: str, candidates: Sequence[RerankInput], seconds: float = 0) -> list[float]:
-        """Return the values of the ranks that the model gives the first candidates, as many as it can read in time."""
         nonce = new_nonce()
         tasks = {}  # and how many candidates each of them shows
         for count, chars in PLANS:
@@ -253,11 +255,11 @@ class LlmReranker:
                 order_of(len(shown)),
                 max_tokens=32 + 8 * len(shown),  # for each number a line of its own with blanks before it
                 usual_tokens=8 + 3 * len(shown),
-                seconds=seconds or inf,
+                seconds=self.seconds or inf,
                 example=_EXAMPLE,
             )
             tasks[task] = len(shown)
-        task = self.generator.choose(tasks, seconds or self.generator.stage_s)
+        task = self.generator.choose(tasks, self.seconds or self.generator.stage_s)
         read = range(tasks[task])
         places = [number - 1 for number in self.generator.write(task).best_first if number - 1 in read]
         if not places:

@@ -347,14 +347,14 @@ def probe(generator: Generator) -> Abilities:
     """Ask a model at most 6 short tasks, in at most PROBE_SECONDS, and remember what it can do; LanguageModelError."""
     generator.look_up()  # a server that is away says nothing of its model
     end = time.monotonic() + PROBE_SECONDS
-    reranker = LlmReranker(generator)
 
     def left() -> float:
         return max(0.1, end - time.monotonic())
 
     def finds_first(start: int) -> bool:
         shown = PASSAGES[start:] + PASSAGES[:start]
-        scores = reranker.order(LISTED, [RerankInput("", passage) for passage in shown], left())
+        reranker = LlmReranker(generator, seconds=left())
+        scores = reranker.score(LISTED, [RerankInput("", passage) for passage in shown])
         return shown[scores.index(max(scores))] == PASSAGES[0]
 
     lists = False

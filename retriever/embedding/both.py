@@ -6,7 +6,7 @@ from itertools import compress
 import numpy as np
 import numpy.typing as npt
 
-from retriever.embedding.encoder import fingerprint, measure_foreign
+from retriever.embedding.encoder import fingerprint, measure_foreign, unit_rows
 from retriever.embedding.onnx import OnnxEncoder
 from retriever.types import FloatMatrix
 
@@ -66,8 +66,7 @@ class BothEncoder:
         rows, is_english = self._join(texts, OnnxEncoder.encode_queries)
         rows[is_english, self._marks : -1] = UNRELATED * (ENGLISH_SHARE / MARKS) ** 0.5
         rows[~is_english, -1] = (ENGLISH_SHARE + UNRELATED**2 * ENGLISH_SHARE) ** 0.5
-        lengths: FloatMatrix = np.linalg.norm(rows, axis=1, keepdims=True)  # the same for all
-        return rows / lengths
+        return unit_rows(rows, len(texts))
 
     def measure_lift(self, question: FloatMatrix) -> float:
         """Return what a question's vector, (d,), adds to its product with every text that is not English."""

@@ -372,11 +372,10 @@ class OllamaServer(ModelServer):
 
 def _read_values(items: Sequence[Mapping[str, Any]], name: str, count: int) -> list[Any]:
     """Return what each item has under a name, by the items' `index`, which may come in any order but each once."""
-    values = {item["index"]: item[name] for item in items}
-    places = range(count)
-    if len(items) != count or values.keys() != set(places):  # else two texts would change places
+    in_order = sorted(items, key=lambda item: item["index"])
+    if [item["index"] for item in in_order] != list(range(count)):  # else two texts would change places
         raise StrangeAnswerError(f"not one item for each of {count} texts")
-    return [values[place] for place in places]
+    return [item[name] for item in in_order]
 
 
 SERVERS = {server.kind: server for server in (ModelServer, OllamaServer)}
