@@ -307,9 +307,9 @@ class EndpointReranker:
         server = ModelServer("rerank", settings.model, settings.url, self.profile.allow_remote)
         # llama.cpp refuses all texts for a single long one.
         tokens = bundled_tokens()
-        asked = tokens.cut(question, SENT_TOKENS // 2).text
+        asked = tokens.cut(question, SENT_TOKENS // 2)
         room = SENT_TOKENS - tokens.count([asked])[0]
-        texts = [tokens.cut(candidate.joined, room).text for candidate in candidates]
+        texts = [tokens.cut(candidate.joined, room) for candidate in candidates]
         end = server.deadline(self.profile.llm.seconds * SERVER_SHARE)
         scores = server.attempt(lambda: server.rank(asked, texts, end))
         are_shares = all(0 <= score <= 1 for score in scores)  # those of llama.cpp are logits

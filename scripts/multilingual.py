@@ -453,7 +453,7 @@ class TaughtQuestions:
             found = find_group(row["sid"])
             if found not in MEASURED and len(own[row["sid"]]) < TAUGHT_CHUNKS:
                 own[row["sid"]].append(len(texts))
-                texts.append(tokens.cut(row["text"], TAUGHT_TOKENS).text)
+                texts.append(tokens.cut(row["text"], TAUGHT_TOKENS))
                 group.append(found)
         across = [row for row in read_rows(TRAINING / "across.jsonl") if row["language"] not in MEASURED_ACROSS]
         questions = []

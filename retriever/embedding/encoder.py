@@ -12,7 +12,6 @@ import unicodedata
 from abc import ABC, abstractmethod
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from functools import cache, cached_property, partial
 from hashlib import sha256
 from pathlib import Path
@@ -68,15 +67,6 @@ _TEXTS_AT_ONCE = 256
 _WORD = re.compile(r"[^\W\d_]+")
 
 
-@dataclass(frozen=True, slots=True)
-class CutText:
-    """A text that a model can read as a whole."""
-
-    text: str
-    ids: Sequence[int]
-    """Its tokens, special ones included."""
-
-
 class Tokens(ABC):
     """Counts and cuts texts by the tokens of one model; safe to share between threads."""
 
@@ -92,14 +82,12 @@ class Tokens(ABC):
         """Return the number of tokens of each text, special ones included, without any cut."""
         return list(map(len, self.ids(texts)))
 
-    def cut(self, text: str, max_tokens: int) -> "CutText":
+    def cut(self, text: str, max_tokens: int) -> str:
         """Return a beginning of the text, as long as can be, of at most `max_tokens` tokens, special ones included."""
-        (ids,) = self.ids([text])
-        if len(ids) > max_tokens:
-            end = bisect_right(range(len(text)), max_tokens, key=lambda end: self.count([text[:end]])[0])
-            text = text[: end - 1]
-            (ids,) = self.ids([text])
-        return CutText(text, ids)
+        if self.count([text])[0] <= max_tokens:
+            return text
+        end = bisect_right(range(len(text)), max_tokens, key=lambda end: self.count([text[:end]])[0])
+        return text[: end - 1]
 
 
 class LibraryTokens(Tokens):
@@ -194,8 +182,8 @@ class TokenEncoder(ABC):
     """How many tokens of a text with its prefix are read, special ones included."""
 
     @abstractmethod
-    def _embed(self, texts: Sequence[CutText], *, are_questions: bool) -> FloatMatrix:
-        """Return (n, d) float32, unit rows, of texts that have their prefixes and fit; EncoderError."""
+    def _embed(self, texts: Sequence[str], ids: Sequence[Sequence[int]], *, are_questions: bool) -> FloatMatrix:
+        """Return (n, d) float32, unit rows, of texts with their prefixes, and of their tokens; EncoderError."""
 
     @cached_property
     def max_tokens(self) -> int:
@@ -214,11 +202,11 @@ class TokenEncoder(ABC):
             EncoderError: a text is longer than `max_tokens`, or the model cannot be used.
         """
         prefixed = [self._prefixes.document + text for text in texts]
-        read = list(map(CutText, prefixed, self._tokens.ids(prefixed)))
-        for position, text in enumerate(read):  # nothing of a document is cut in silence
-            if (length := len(text.ids)) > self._limit:
+        ids = self._tokens.ids(prefixed)
+        for position, length in enumerate(map(len, ids)):  # nothing of a document is cut in silence
+            if length > self._limit:
                 raise EncoderError(f"text {position} has {length} tokens and the encoder reads {self._limit}: cut it")
-        return self._embed(read, are_questions=False)
+        return self._embed(prefixed, ids, are_questions=False)
 
     def encode_queries(self, texts: Sequence[str]) -> FloatMatrix:
         """Do as `encode_documents`, but of a longer question read only `max_tokens` tokens.
@@ -227,7 +215,7 @@ class TokenEncoder(ABC):
             EncoderError: the model cannot be used.
         """
         read = [self._tokens.cut(self._prefixes.query + text, self._limit) for text in texts]
-        return self._embed(read, are_questions=True)
+        return self._embed(read, self._tokens.ids(read), are_questions=True)
 
 
 # What any model's answer must be before it is used: one finite vector for each text, made a unit vector.

@@ -10,7 +10,6 @@ import numpy as np
 import numpy.typing as npt
 
 from retriever.embedding.encoder import (
-    CutText,
     LibraryTokens,
     Prefixes,
     TokenEncoder,
@@ -77,9 +76,8 @@ class RemoteEncoder(TokenEncoder):
         """
         return self._known_dimension or len(self._ask(["dimension"], None, are_questions=True)[0])
 
-    def _embed(self, texts: Sequence[CutText], *, are_questions: bool) -> FloatMatrix:
-        sent = [text.text for text in texts]
-        batches = (sent[start : start + BATCH_SIZE] for start in range(0, len(sent), BATCH_SIZE))
+    def _embed(self, texts: Sequence[str], ids: Sequence[Sequence[int]], *, are_questions: bool) -> FloatMatrix:
+        batches = (texts[start : start + BATCH_SIZE] for start in range(0, len(texts), BATCH_SIZE))
         # The model may have been changed under its name: two lengths in one index compare with nothing.
         return np.concatenate([self._ask(batch, self.dimension, are_questions=are_questions) for batch in batches])
 
@@ -125,7 +123,7 @@ class SentenceTransformersEncoder(TokenEncoder):
     @cached_property
     def dimension(self) -> int:
         """The length of a vector."""
-        return len(self._embed([CutText("", ())], are_questions=True)[0])
+        return len(self._embed([""], (), are_questions=True)[0])
 
     @cached_property
     def _model(self) -> "SentenceTransformer":
@@ -152,9 +150,9 @@ class SentenceTransformersEncoder(TokenEncoder):
     def _limit(self) -> int:  # type: ignore[override]  # likewise
         return min(self._settings.max_tokens, self._model.max_seq_length or self._settings.max_tokens)
 
-    def _embed(self, texts: Sequence[CutText], *, are_questions: bool) -> FloatMatrix:
+    def _embed(self, texts: Sequence[str], ids: Sequence[Sequence[int]], *, are_questions: bool) -> FloatMatrix:
         # The prefix is in the text already.
-        rows: npt.ArrayLike = self._model.encode([text.text for text in texts], prompt="", show_progress_bar=False)
+        rows: npt.ArrayLike = self._model.encode(list(texts), prompt="", show_progress_bar=False)
         return unit_rows(rows, len(texts), source=self._settings.model)
 
     def _tokenizer_content(self) -> bytes:

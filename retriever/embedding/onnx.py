@@ -23,7 +23,6 @@ from pageindex.corpus import read_file
 from retriever.embedding.encoder import (
     BUNDLED_MODELS,
     ENGLISH_MODEL,
-    CutText,
     LibraryTokens,
     Prefixes,
     TokenEncoder,
@@ -122,9 +121,9 @@ class OnnxEncoder(TokenEncoder):
         self._tokens = kind(partial(read_model_file, folder / card.tokenizer))
         self._model = Model(folder / MODEL_NAME)
 
-    def _embed(self, texts: Sequence[CutText], *, are_questions: bool) -> FloatMatrix:
+    def _embed(self, texts: Sequence[str], ids: Sequence[Sequence[int]], *, are_questions: bool) -> FloatMatrix:
         token_type = self._card.question_type if are_questions else 0
-        of_tokens = self._model.run([(text.ids, token_type) for text in texts])
+        of_tokens = self._model.run((own, token_type) for own in ids)
         rows = [vectors.mean(axis=0) if self._card.pooling == "mean" else vectors[0] for vectors in of_tokens]
         return unit_rows(rows, len(texts), source=self.name)
 
@@ -135,8 +134,8 @@ class OnnxEncoder(TokenEncoder):
         English model has an output of its own for them; of a longer text the first tokens are read.
         """
         prefix = self._prefixes.query if are_questions else self._prefixes.document
-        read = [(self._tokens.cut(prefix + text, self._limit).ids, 0) for text in texts]
-        of_tokens = self._model.run(read, output=-1)
+        read = [self._tokens.cut(prefix + text, self._limit) for text in texts]
+        of_tokens = self._model.run(((ids, 0) for ids in self._tokens.ids(read)), output=-1)
         return [unit_rows(vectors[1:-1], len(vectors) - 2, source=self.name) for vectors in of_tokens]
 
 
