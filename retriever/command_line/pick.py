@@ -1,7 +1,6 @@
 """`pick`: type, see the sections as you type, open one in the editor."""
 
 import asyncio
-import base64
 import os
 import shlex
 import subprocess
@@ -15,7 +14,7 @@ from prompt_toolkit.application.run_in_terminal import in_terminal
 from prompt_toolkit.buffer import Buffer
 from prompt_toolkit.document import Document
 from prompt_toolkit.formatted_text import StyleAndTextTuples
-from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
+from prompt_toolkit.key_binding import KeyBindings
 from prompt_toolkit.layout import BufferControl, Dimension, FormattedTextControl, HSplit, Layout, VSplit, Window
 from prompt_toolkit.layout.processors import BeforeInput
 from prompt_toolkit.styles import Style
@@ -33,7 +32,7 @@ from retriever.types import Answer, Hit
 PAUSE_S = 0.12  # without a key, before what was typed is searched for
 EQUAL = Dimension(preferred=1)  # columns of the list, and of the preview: half of the terminal each
 DEFAULTS = {"top_k": 20, "final_text_chars": 20_000}  # nearly every section is previewed as a whole
-KEYS = "arrows: choose  Enter: open  Ctrl-Y: copy  Esc: end"
+KEYS = "arrows: choose  Enter: open  Esc: end"
 START = """Type a question, or words of it.
 
 in:FOLDER  tag:TAG  since:7d
@@ -169,18 +168,8 @@ class Picker:
             keys.add(name)(lambda _, by=by: move(by))
         for name in ("escape", "c-c"):
             keys.add(name, eager=True)(lambda event: event.app.exit())
-        keys.add("c-y")(self._copy)
         keys.add("enter")(lambda event: event.app.create_background_task(self._open()))
         return keys
-
-    def _copy(self, event: KeyPressEvent) -> None:
-        """Hand the citation to the terminal's clipboard (OSC 52), which works over SSH as well."""
-        if hit := self.hit:
-            cited = sanitize_line(shorten_citation(hit))
-            encoded = base64.b64encode(cited.encode()).decode()
-            event.app.output.write_raw(f"\x1b]52;c;{encoded}\x07")
-            event.app.output.flush()
-            self._note = f"copied {cited}"
 
     async def _open(self) -> None:
         if hit := self.hit:

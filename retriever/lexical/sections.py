@@ -15,13 +15,13 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import date, timedelta
+from datetime import date
 from itertools import chain, groupby, takewhile
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, TypeVar
 
 from pageindex.text import FENCES
-from retriever.lexical.languages import READ, SINGLED, detect_language, mark_language
+from retriever.lexical.languages import READ, detect_language, mark_language
 from retriever.lexical.tokens import is_unspaced, remove_accents, stems, tokenize
 from retriever.store import reading
 from retriever.store.database import Connection
@@ -47,13 +47,6 @@ _SIGNS = str.maketrans("年月日년월일", "-- -- ")  # of days in Chinese, Ja
 _ORDERS = {
     "ynn": (0, 1, 2), "nny": (2, 1, 0), "nmy": (2, 1, 0), "mny": (2, 0, 1), "my": (1, 0), "ym": (0, 1), "yn": (0, 1),
 }  # fmt: skip
-
-# The words for today and yesterday, by language: in a question they are days.
-RECENT = """
-    english|today|yesterday, german|heute|gestern, french|aujourd'hui|hier, spanish|hoy|ayer, portuguese|hoje|ontem,
-    italian|oggi|ieri, dutch|vandaag|gisteren, swedish|idag|igår, danish|i dag|i går, norwegian|i dag|i går,
-    russian|сегодня|вчера, chinese|今天|昨天, japanese|今日|昨日
-"""
 
 
 def mark_property(term: str) -> str:
@@ -129,20 +122,6 @@ def _read_part(part: str) -> tuple[str, int]:
         return "m", month
     is_number = len(digits) in (1, 2) and len(part) - len(digits) <= 2
     return "y" if digits == part and len(part) == 4 else "n" if is_number else "-", int(digits or 0)
-
-
-def find_recent_day(question: str, languages: Sequence[str], today: date) -> tuple[str, str] | None:
-    """Return the word for today or yesterday in a question, in one of its languages, and the day; None without one.
-
-    >>> find_recent_day("Was geschah gestern?", ["german"], date(2026, 5, 18))
-    ('gestern', '2026-05-17')
-    """
-    words = f" {' '.join(question.rstrip('?!. ').split())} ".lower()
-    for name, *recent in (listed.strip().split("|") for listed in RECENT.split(",")):
-        for ago, word in enumerate(recent if name in ("english", *languages) else ()):
-            if (word if name in SINGLED else f" {word} ") in words:
-                return word, (today - timedelta(days=ago)).isoformat()
-    return None
 
 
 # Names.

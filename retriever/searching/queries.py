@@ -16,7 +16,6 @@ import shlex
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from datetime import date
 from typing import Any
 
 import numpy as np
@@ -24,10 +23,9 @@ import numpy as np
 from retriever.embedding.encoder import can_read, unit_rows
 from retriever.errors import EncoderError, NoIndexError, QuestionError, suggest
 from retriever.lexical.languages import detect_language
-from retriever.lexical.sections import find_recent_day, mark_property
 from retriever.lexical.spelling import CorrectedQuestion, correct
 from retriever.places.view import View
-from retriever.query import FILTERS, AskRequest, Correction, Expansion, FollowUp, Query, Scope
+from retriever.query import FILTERS, AskRequest, Expansion, FollowUp, Query, Scope
 from retriever.settings import Profile
 from retriever.trace import Recorder
 from retriever.types import Encoder, FloatMatrix, StageName
@@ -82,7 +80,9 @@ def read_question(request: AskRequest, view: View, recorder: Recorder, *, exact:
     if not view.state.snapshot:
         hint = suggest(f"index FOLDER --index {shlex.quote(str(view.store))}")
         raise NoIndexError(f"the index {view.store} is not finished", hint=hint)
-    corrected = CorrectedQuestion(text) if exact else correct_question(text, view, is_typing=request.is_typing)
+    corrected = CorrectedQuestion(text)
+    if not exact:
+        corrected = correct(text, view.spellings, view.lexical.languages, is_typing=request.is_typing)
     return ExpandedQuery(corrected.text, asked=asked, scope=request.scope + scope, corrected=corrected)
 
 
@@ -111,18 +111,6 @@ def split_filters(asked: str) -> tuple[str, Scope]:
     if pieces and not any(sign.isalnum() for sign in text):
         raise QuestionError(f"{asked!r} says where to look, and not for what; add words, as in: {EXAMPLE!r}")
     return " ".join(text.split()) if pieces else asked, scope
-
-
-def correct_question(question: str, view: View, *, is_typing: bool) -> CorrectedQuestion:
-    """Correct the typos of a question; of today and yesterday the documents know days."""
-    days = []
-    recent = find_recent_day(question, view.lexical.detect_question(question), date.today())
-    if recent and view.lexical.find_holding([mark_property(recent[1])]).size:
-        place = question.lower().index(recent[0])
-        question = question[:place] + recent[1] + question[place + len(recent[0]) :]
-        days = [Correction(*recent)]
-    corrected = correct(question, view.spellings, view.lexical.languages, is_typing=is_typing)
-    return replace(corrected, corrections=(*days, *corrected.corrections))
 
 
 def _read_filter(found: re.Match[str]) -> tuple[str, str]:

@@ -1,7 +1,6 @@
 """Words as people type them, in real indexes: other indexes' words, half-typed names, properties."""
 
 from collections.abc import Iterator
-from datetime import date, timedelta
 from pathlib import Path
 
 import pytest
@@ -135,15 +134,6 @@ def test_a_section_is_found_by_the_day_in_its_title_or_name(
     assert f"{answer.hits[0].file} {answer.hits[0].title}" == first
     assert answer.trace.signals.lacks_day == (lacks == "yes")
     assert answer.trace.signals.is_named == (question == "4 May 2024")
-
-
-def test_yesterday_is_the_day_before_today(tmp_path: Path) -> None:
-    today = date.today()
-    days = {(today - timedelta(days=ago)).strftime("journal/%Y/%m/%d.md"): f"# Log\n\nDay {ago}.\n" for ago in range(5)}
-    with open_pages(tmp_path, days) as retriever:
-        answer = retriever.search("what happened yesterday?")
-    assert "Day 1." in answer.hits[0].text
-    assert [item.wrote for item in answer.corrections] == ["yesterday"]
 
 
 def test_of_a_day_the_section_about_the_topic_is_first(tmp_path: Path) -> None:
