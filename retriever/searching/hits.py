@@ -290,7 +290,8 @@ def cut_to_lines(node: Node, span: Span | None, max_chars: int, sentence: str = 
     """
     lines, place = node.body.split("\n"), 0
     begin = node.body.find(sentence)
-    if begin - node.body.rfind("\n", 0, begin) > max_chars:
+    before = begin - node.body.rfind("\n", 0, begin) - 1  # in its line
+    if before > 0 and before + len(sentence) > max_chars:
         return cut(f"…{node.body[begin:]}", max_chars)
     if span and node.body_span:
         place = max(0, span.first - node.body_span.first)
