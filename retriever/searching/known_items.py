@@ -116,7 +116,10 @@ def find_dated(view: View, typed: str) -> dict[str, float]:
 
     Sections have the days of their titles and of their paths, and the first one those of the front matter.
     """
-    keys = view.lexical.find_holding([mark_property(day) for day in find_days(typed)])
+    days = find_days(typed)
+    if not days:  # as of nearly all questions, and of each it is asked twice
+        return {}
+    keys = view.lexical.find_holding([mark_property(day) for day in days])
     shown = reading.shown_nodes(view.connection, keys.tolist() if len(keys) <= MOST_HOLDING else ())
     share = 1.0 if all(cut_days(typed)) else AS_WRITTEN  # nothing but a day is a name
     return dict.fromkeys(shown.values(), share)
