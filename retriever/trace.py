@@ -42,7 +42,7 @@ class Recorder:
         try:
             yield note
         finally:
-            self.stages.append(Stage(name, (time.perf_counter() - started) * 1000, note.text, note.skipped))
+            self.stages.append(Stage(name, milliseconds_since(started), note.text, note.skipped))
 
     def degrade(self, stage: StageName, reason: object) -> None:
         """Note what a stage could not do; `reason` is a sentence, or an error that says it."""

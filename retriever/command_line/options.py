@@ -105,9 +105,8 @@ SCOPE_OPTIONS = {
 
 def scope(function: Function) -> Function:
     """Add --in, --tag, --since, --until and --where, which become the parameter `scope`."""
-    for name, (flag, metavar, text) in reversed(SCOPE_OPTIONS.items()):
-        is_repeated = name not in ("since", "until")
-        function = click.option(flag, name, metavar=metavar, multiple=is_repeated, help=text)(function)
+    for name, (flag, form, text) in reversed(SCOPE_OPTIONS.items()):
+        function = click.option(flag, name, metavar=form, multiple=name not in ("since", "until"), help=text)(function)
     return function
 
 
@@ -150,12 +149,13 @@ def make_option(setting: Setting) -> click.Option:
     """Make the flag of a setting; its bounds are checked with those of the other layers."""
     origin = get_origin(setting.type)
     kind: Any = getattr(setting.type, "__origin__", setting.type)  # of Annotated[int, ...], the int
+    number = kind if kind in (int, float) else None
     return click.Option(
         [name_parameter(setting), *setting.flags],
-        type=click.Choice(get_args(setting.type)) if origin is Literal else kind if kind in (int, float) else None,
+        type=click.Choice(get_args(setting.type)) if origin is Literal else number,
         multiple=origin is tuple,
-        default=None,
-        metavar="N" if kind in (int, float) else None,
+        default=None,  # of a flag too
+        metavar="N" if number else None,
         hidden=setting.key not in EVERYDAY,
         envvar=setting.variable,
         show_envvar=True,

@@ -226,7 +226,7 @@ def read_arguments(model: type[Model], given: Mapping[str, object]) -> Model:
 
 
 def count_fitting(lines: Sequence[str], most: int) -> int:
-    """Return how many of the lines fit into so many bytes, but at least one."""
+    """Return how many of the lines fit into `most` bytes, but at least one."""
     return max(1, sum(size <= most for size in accumulate(len(line.encode()) + 1 for line in lines)))
 
 

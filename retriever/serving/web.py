@@ -33,7 +33,6 @@ from retriever.errors import (
     QuestionError,
     RetrieverError,
     ScopeError,
-    UnknownReferenceError,
     UsageError,
 )
 from retriever.indexing.request import FolderAccess
@@ -60,7 +59,6 @@ from retriever.serving.web_parts import (
     Visit,
     address,
     draw_tree,
-    link_editor,
     parse_query,
     read_outline,
     read_query,
@@ -117,7 +115,7 @@ class Pages:
             display=display,
             pluralize=display.pluralize,
             format_size=filesize.decimal,
-            link_editor=link_editor,
+            link_editor=partial(display.make_editor_link, default="vscode"),
             profile=library.profile,
             profiles={name: profile_summary(name) for name in profile_names()},
             no_title=NO_TITLE,
@@ -262,14 +260,14 @@ class Pages:
             message = NO_SUCH_PAGE if status == 404 else error.detail.lower()
         elif isinstance(error, ParametersError | QuestionError) and not isinstance(error, ScopeError):
             status = 422
-        headers = error.headers if isinstance(error, HTTPException) else None
+        headers = getattr(error, "headers", None)  # those of Starlette have some
         if request.url.path.startswith("/api/"):
             return JSONResponse({"error": message}, status, headers)
         visit = Visit.model_construct(**parse_query(request, Visit))  # right or wrong, it stays in the form
         if isinstance(error, NotReadyError):
             page = self._render("waiting.html", visit, title="Reading", last=self._library.progress)
         else:
-            near = error.near if isinstance(error, UnknownReferenceError) else ()
+            near = getattr(error, "near", ())  # places that an unknown reference may mean
             page = self._render("failure.html", visit, title="Error", message=message, status=status, near=near)
         return HTMLResponse(page.body, status, headers)
 
@@ -387,8 +385,7 @@ class SearchCall(AskArguments):
     def answer(self, library: ServedIndex) -> dict[str, Any]:
         begun = time.perf_counter()
         answer = library.open(self.profile).search(self.request)
-        spent = Spent.since(begun, answer.trace.stages)
-        return dump_answer(answer, spent, full=self.full, explain=self.explain)
+        return dump_answer(answer, Spent.since(begun, answer.trace.stages), full=self.full, explain=self.explain)
 
 
 class AnswerCall(AskArguments):

@@ -10,7 +10,6 @@ from pydantic import Field
 from starlette.requests import Request
 
 from pageindex.node import MAX_SHOWN_TITLE, DocumentTree, Node, NodeKind, folder_id
-from retriever.display import make_editor_link
 from retriever.looking.browse import load_tree
 from retriever.places.view import Choices, View, list_choices
 from retriever.query import FILTERS, AskRequest, Scope
@@ -18,7 +17,7 @@ from retriever.searching.follow_up import MAX_SAID_CHARS, MAX_TURNS
 from retriever.serving import Arguments, Model, read_arguments
 from retriever.store import reading
 from retriever.text import as_tuple, cut
-from retriever.types import Cited, CitedSentence, Hit
+from retriever.types import CitedSentence, Hit
 
 Texts: TypeAlias = tuple[str, ...]  # of a parameter that may be given several times; what is empty is left out
 
@@ -87,11 +86,6 @@ class Visit(AskArguments):
             return self.read(place.node_id)
         lines = place.cited_lines
         return f"{address('/read', node=place.node_id, first=lines.first, last=lines.last, **self._asked)}#passage"
-
-
-def link_editor(place: Cited) -> str:
-    """Return the address that opens a place in the editor of HYBRID_RETRIEVE_EDITOR; empty for none."""
-    return make_editor_link(place, default="vscode")
 
 
 def address(path: str, **parameters: str | int | Sequence[str] | None) -> str:
