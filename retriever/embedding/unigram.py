@@ -77,7 +77,7 @@ class UnigramTokens(Tokens):
         """Return the pieces that begin so, and the shorter ones that it begins with; a letter alone may be unknown."""
         pieces = {beginning[0]: (UNKNOWN, UNKNOWN_SCORE)}
         for start in accumulate(beginning):
-            key = start.encode(errors="surrogatepass") + b"\t"
+            key = start.encode() + b"\t"
             # By bisection: to split all lines takes longer than to read a question.
             line = self._line_at(bisect_left(range(len(self._lines)), key, key=self._line_at))
             if line.startswith(key):
