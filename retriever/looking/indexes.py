@@ -118,7 +118,7 @@ def find_index(index: str | Path | Store | None, docs: Sequence[Path] = ()) -> S
         return only
     # The name of the first folder, for people, and a digest of all of them; the same in any order.
     paths = sorted(map(str, docs))
-    readable = "".join(sign if sign.isalnum() or sign in "-_" else "-" for sign in Path(paths[0]).name)[:40]
+    readable = "".join(sign if sign.isalnum() else "-" for sign in Path(paths[0]).name)[:40]
     digest = sha256(os.fsencode("\n".join(paths))).hexdigest()[:8]
     return FolderStore(home_folder() / f"{readable or 'root'}-{digest}")
 
