@@ -19,7 +19,7 @@ from tokenizers import Tokenizer
 from retriever.command_line.options import WITHOUT_LLM
 from retriever.embedding.encoder import ENGLISH_MODEL
 from retriever.errors import NotReadyError
-from retriever.serving import ServedIndex
+from retriever.serving import ServedIndex, cut_excerpt
 from retriever.serving.mcp_server import INSTRUCTIONS, DocumentServer, call_tool, list_tools
 from retriever.text import estimate_tokens
 from tests.program import command
@@ -133,6 +133,12 @@ def test_a_long_text_is_read_on_by_its_place(library: ServedIndex) -> None:
         assert estimate_tokens(pages[-1]) <= 300
         place = pages[-1].partition("\ncut: read `")[2].partition("`")[0]
     assert "".join(page.partition("\n```\n")[2].rpartition("```")[0] for page in pages) == LONG
+
+
+def test_a_long_text_is_opened_at_its_passage(library: ServedIndex) -> None:
+    shown, following = cut_excerpt(library.open().read("long.md"), 300, first=7)
+    assert (shown.span.first, shown.text) == (7, "\n".join([*LONG.split("\n")[6 : shown.span.last], ""]))
+    assert following.startswith(f"long.md:{shown.span.last + 1}-")
 
 
 def test_a_line_that_is_too_long_is_said_to_be_cut(tmp_path: Path) -> None:
