@@ -11,11 +11,12 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 
 import click
 
-from retriever.command_line import COMMANDS, GROUPS
+from retriever.command_line import GROUPS
 from retriever.command_line.options import WithHelp
 from retriever.command_line.program import command_line, load_command
 from retriever.command_line.show import format_yaml
@@ -65,7 +66,7 @@ def option_table(rows: list[str]) -> list[str]:
 
 def list_common_options() -> list[str]:
     """Return the rows of the options that at least `COMMON` commands share, in the order of the first such command."""
-    count = Counter(row for name in COMMANDS for row in option_rows(name))
+    count = Counter(row for name in chain.from_iterable(GROUPS.values()) for row in option_rows(name))
     return [row for row, commands in count.items() if commands >= COMMON]
 
 

@@ -4,6 +4,7 @@ import contextlib
 import os
 import signal
 from collections.abc import Collection, Iterator
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,9 @@ from hypothesis import settings
 # A shell that starts the tests in the background has them ignore Ctrl-C, and with them every program that they start.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# Everything works without that room, but its own tests.
+collect_ignore_glob = [] if find_spec("retriever.postgres") else ["real/test_postgres*", "real/test_citus*"]
 
 if TYPE_CHECKING:
     from tests.postgres import Server

@@ -3,6 +3,8 @@
 A command's module is imported when the command runs, so that `--help` answers at once and a question loads little.
 """
 
+from importlib.util import find_spec
+
 # The commands by what they are for, as --help shows them: where each is (module:function), and its line of help.
 GROUPS = {
     "Ask and read": {
@@ -30,3 +32,6 @@ GROUPS = {
     },
 }
 COMMANDS = {name: command for commands in GROUPS.values() for name, command in commands.items()}
+# The one package that an installation may lack: then no page lists its command, which says so when it is called.
+if not find_spec("retriever.postgres"):
+    del GROUPS["Index"]["postgres"]

@@ -36,9 +36,12 @@ log = logging.getLogger("retriever")
 
 
 def load_command(name: str) -> click.Command:
-    """Import a command, by its name in COMMANDS."""
+    """Import a command, by its name in COMMANDS; UsageError where this installation does not have it."""
     module, _, attribute = COMMANDS[name][0].partition(":")
-    command: click.Command = getattr(importlib.import_module(f".{module}", __package__), attribute)
+    try:
+        command: click.Command = getattr(importlib.import_module(f".{module}", __package__), attribute)
+    except ModuleNotFoundError as error:
+        raise UsageError(f"this installation has no {error.name}, which `{name}` needs") from error
     return command
 
 
@@ -46,7 +49,7 @@ class Program(WithHelp, click.Group):
     """A command line without a command's name is a question."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(COMMANDS)
+        return [name for commands in GROUPS.values() for name in commands]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         return load_command(cmd_name) if cmd_name in COMMANDS else None

@@ -10,12 +10,13 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 
 import pytest
 
 from hybrid_retrieve import main
-from retriever.command_line import COMMANDS
+from retriever.command_line import GROUPS
 from retriever.command_line.options import WithHelp
 from retriever.command_line.program import command_line, load_command
 from tests.program import PROJECT, run_command
@@ -111,7 +112,7 @@ def interrupt(process: subprocess.Popen[bytes]) -> None:
             return
 
 
-@pytest.mark.parametrize("name", ["", *COMMANDS])
+@pytest.mark.parametrize("name", ["", *chain.from_iterable(GROUPS.values())])
 def test_every_example_of_a_help_page_runs(name: str, clone: Path, capfd: pytest.CaptureFixture[str]) -> None:
     for line in examples_of(name):
         if not line.startswith(NEEDS_MORE):

@@ -1,12 +1,12 @@
 """The docs of the command line are true; tests/real/test_examples.py runs every example."""
 
 import re
+from itertools import chain
 from pathlib import Path
 
 import pytest
 from click import Option
 
-from retriever.command_line import COMMANDS as NAMES
 from retriever.command_line import GROUPS
 from retriever.command_line.program import load_command
 from retriever.settings import list_settings
@@ -14,7 +14,7 @@ from scripts.build_docs import write_page
 from tests.output_pages import CASES, run_page
 from tests.program import PROJECT, Cli
 
-COMMANDS = {name: load_command(name) for name in NAMES}
+COMMANDS = {name: load_command(name) for name in chain.from_iterable(GROUPS.values())}
 
 
 def test_the_reference_has_every_command_and_flag() -> None:
@@ -36,7 +36,7 @@ def test_every_setting_that_a_page_names_exists() -> None:
 
 def test_help_lists_every_command_and_exit_code(cli: Cli) -> None:
     page = cli("--help").out
-    assert all(f"\n  {name} " in page for name in NAMES)
+    assert all(f"\n  {name} " in page for name in COMMANDS)
     assert all(f"\n{heading}:\n" in page for heading in GROUPS)
     for meaning in ("0 ok", "1 error", "2 usage", "130 interrupted"):
         assert meaning in " ".join(page.split())

@@ -13,6 +13,7 @@ from retriever.command_line.program import command_line
 from retriever.serving import http
 from tests.program import PROJECT
 
+pytest.importorskip("retriever.postgres")  # where its indexes are
 DEPLOY = PROJECT / "deploy"
 LINES = (DEPLOY / ".env").read_text(encoding="utf-8").splitlines()
 VARIABLES = dict(line.split("=", 1) for line in LINES if not line.startswith("#"))

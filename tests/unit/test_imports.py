@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from retriever.api import index_folders
-from tests.program import PROJECT, run_python
+from tests.program import PROJECT, run_command, run_python
 from tests.shelf import wait_until_trusted, write_pages
 
 HEAVY = (
@@ -149,6 +149,7 @@ WITHOUT_POSTGRES = """if True:
     import hybrid_retrieve
     assert hybrid_retrieve.main(["index", "docs", "--index", "./index", "--encoder-kind", "none"]) == 0
     hybrid_retrieve.main(["x", "--index", "postgresql://x"])
+    hybrid_retrieve.main(["postgres", "init", "--index", "postgresql://x"])
     sys.exit(hybrid_retrieve.main(["how are keys rotated?", "--index", "./index"]))
 """
 
@@ -161,4 +162,13 @@ def test_an_index_in_a_folder_needs_nothing_of_the_room_for_postgresql(tmp_path:
     write_pages(tmp_path / "docs", {"a.md": "# Keys\n\nKeys are rotated weekly.\n"})
     done = run_python(WITHOUT_POSTGRES, cwd=tmp_path)
     assert (done.returncode, "a.md:1-3" in done.stdout) == (0, True), done.stderr
-    assert "this installation has no retriever.postgres" in done.stderr
+    assert "no retriever.postgres, which an index at postgresql: needs" in done.stderr
+    assert "no retriever.postgres, which `postgres` needs" in done.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_the_other_tests_pass_without_the_room_for_postgresql(tmp_path: Path) -> None:
+    tree = shutil.copytree(PROJECT, tmp_path / "tree", ignore=shutil.ignore_patterns("postgres", ".*"))
+    tests = run_command([sys.executable, "-m", "pytest", "-q", "tests/unit", "tests/real"], tree)
+    assert tests.returncode == 0, tests.stdout
