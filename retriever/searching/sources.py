@@ -152,7 +152,11 @@ def rank_keyword(view: View, queries: Sequence[Query], profile: Profile) -> Keyw
 
 
 def weigh_evidence(items: tuple[Ranked, ...]) -> tuple[Ranked, ...]:
-    """Return the items, each with its score's share of the best one as its evidence."""
+    """Return the items, each with its score's share of the best one as its evidence.
+
+    >>> [item.evidence for item in weigh_evidence((Ranked("a", 0.8), Ranked("b", 0.2), Ranked("c", -0.1)))]
+    [1.0, 0.25, 0.0]
+    """
     best = max((item.score for item in items), default=0.0)
     if best <= 0:
         return items

@@ -44,4 +44,4 @@ def test_the_command_compares_profiles(larder: Path, tmp_path: Path, cli: Cli) -
     deaf.write_text("keyword_weight: 0\nsemantic_weight: 0\n", "utf-8")
     out = cli("eval", questions, "--index", larder, "--profiles", f"fast,{deaf}").out
     assert "means with 95 % intervals" in out
-    assert "difference, 95 % interval" in out
+    assert "difference  won  lost  tied" in out
