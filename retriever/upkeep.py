@@ -306,7 +306,7 @@ def salvage(damaged: Path, target: sqlite3.Connection) -> str:
             target.execute("COMMIT")
             saved[name] = target.total_changes - before
     target.execute("DELETE FROM forgotten WHERE folder_key NOT IN (SELECT folder_key FROM folders)")
-    counts = ", ".join(pluralize(count, name) for name, count in saved.items() if count) or "nothing"
+    counts = ", ".join(pluralize(count, name) for name, count in saved.items())
     return f"saved of the old database: {counts}"
 
 
