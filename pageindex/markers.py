@@ -2,7 +2,6 @@
 
 import fnmatch
 import os
-from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -29,15 +28,13 @@ def find_dialect(folder: Path) -> str:
         with suppress(OSError):
             names = os.listdir(place)  # noqa: PTH208 - names are all that is looked at
             for dialect, markers in MARKERS.items():
-                if any(_has(place, names, marker) for marker in markers):
-                    return dialect
+                for marker in markers:
+                    is_there = all(
+                        fnmatch.filter(names, part) or (place / part).exists() for part in marker.split(" & ")
+                    )
+                    # An extension: Sphinx reads other kinds, too.
+                    if is_there and (marker != "conf.py" or "myst" in (place / marker).read_text("utf-8", "replace")):
+                        return dialect
             if ".git" in names:  # nothing above a repository counts
                 break
     return "commonmark"
-
-
-def _has(folder: Path, names: Sequence[str], marker: str) -> bool:
-    found = [fnmatch.filter(names, part) or (folder / part).exists() for part in marker.split(" & ")]
-    if not all(found) or marker != "conf.py":
-        return all(found)
-    return "myst" in (folder / marker).read_text("utf-8", "replace")  # an extension: Sphinx reads other kinds, too

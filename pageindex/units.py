@@ -281,11 +281,6 @@ def _read_sign(block: Block) -> str:
     return "".join(map(unicodedata.category, found[0][-2:])) if found else ""
 
 
-def read_item(item: Block) -> str:
-    """Return what a page shows of an item without the lists inside of it."""
-    return " ".join(filter(None, (show_block(inner) for inner in item.blocks if inner.kind is not BlockKind.LIST)))
-
-
 def list_items(block: Block) -> Iterator[tuple[int, Block]]:
     """Yield (depth, item) of a list and of those inside of it, in the order of lines."""
     for item in block.blocks:
@@ -298,18 +293,19 @@ def list_items(block: Block) -> Iterator[tuple[int, Block]]:
 def _read_list(block: Block, lead: _Lead) -> Iterator[Unit]:
     """Yield a list as a whole, then its items, a long one block by block; an inner item is read below the outer one."""
     items = [*list_items(block)]
-    texts = [read_item(item) for _, item in items]
+    # What a page shows of each without the lists inside of it.
+    owns = [[inner for inner in item.blocks if inner.kind is not BlockKind.LIST] for _, item in items]
+    texts = [" ".join(filter(None, map(show_block, own))) for own in owns]
     if len(items) > 1:
         whole, number = JOINT.join(filter(None, texts)), block.blocks[0].content
         yield from _make(UnitKind.LIST, Span(lead.line, block.last), whole, lead.text, number=number)
     # A sentence that does not say that items follow would be noise before each.
     is_above_each = lead.is_label or lead.introduces or len(items) == 1
     outer: list[str] = []  # the texts of the items that an inner one stands in
-    for (depth, item), text in zip(items, texts, strict=True):
+    for (depth, item), own, text in zip(items, owns, texts, strict=True):
         del outer[depth:]
         above = " ".join(filter(None, [lead.text if is_above_each else "", *outer]))
         outer += [""] * (depth - len(outer)) + [text]
-        own = [inner for inner in item.blocks if inner.kind is not BlockKind.LIST]
         above_inner = takewhile(lambda inner: inner.kind is not BlockKind.LIST, item.blocks)
         first = item.first if len(items) > 1 else lead.line
         end = max([item.first, *(inner.last for inner in above_inner)])

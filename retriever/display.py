@@ -314,12 +314,8 @@ def dump(value: Any, *left_out: str) -> Any:  # noqa: ANN401 - JSON
         return str(value)
     if isinstance(value, Mapping):
         return {key: dump(part) for key, part in value.items()}
-    if is_dataclass(value) or hasattr(value, "_fields"):
-        return _dump_fields(value, left_out)
-    return [dump(part) for part in value] if isinstance(value, list | tuple) else value
-
-
-def _dump_fields(value: Any, left_out: tuple[str, ...]) -> dict[str, Any]:  # noqa: ANN401 - a dataclass
+    if not (is_dataclass(value) or hasattr(value, "_fields")):
+        return [dump(part) for part in value] if isinstance(value, list | tuple) else value
     names = getattr(value, "_fields", None) or [field.name for field in fields(value)]
     found: dict[str, Any] = {}
     for key in (*names, *(name for name in ADDED if hasattr(value, name))):

@@ -159,12 +159,8 @@ def _as_texts(value: object) -> list[str]:
     return [text.strip() for text in listed if isinstance(text, str) and text.strip()]
 
 
-def _as_text(value: object) -> str:
-    return value.strip() if isinstance(value, str) else ""
-
-
 Texts = Annotated[list[str], BeforeValidator(_as_texts)]
-Text = Annotated[str, BeforeValidator(_as_text)]
+Text = Annotated[str, BeforeValidator(lambda value: " ".join(_as_texts(value)))]
 
 
 class WrittenExpansion(BaseModel):

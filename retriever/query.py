@@ -60,15 +60,16 @@ class Scope:
     def terms(self) -> tuple[str, ...]:
         """As it is written in a question: `in:daily`, `-"car"`, `"a phrase"`."""
         given = {sign: as_tuple(getattr(self, name)) for sign, name in FILTERS.items()}
-        named = (f"{sign}{_quoted(value)}" for sign, values in given.items() for value in values if value)
+        named = (
+            f'{sign}"{value}"' if any(map(str.isspace, value)) else f"{sign}{value}"
+            for sign, values in given.items()
+            for value in values
+            if value
+        )
         return (*named, *(f'-"{word}"' for word in self.without), *(f'"{phrase}"' for phrase in self.phrases))
 
 
 EVERYWHERE = Scope()
-
-
-def _quoted(value: str) -> str:
-    return f'"{value}"' if any(sign.isspace() for sign in value) else value
 
 
 @dataclass(frozen=True)

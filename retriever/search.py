@@ -45,10 +45,19 @@ def search(
     access: FolderAccess,
 ) -> Found:
     """Return the best sections for a question; the recorder learns how they were found."""
-    view, searched = narrow_view(view, expanded, recorder)
-    # Where the filters leave nothing, nothing is searched, and a note names them.
-    if searched is not None and not searched.sections:
-        return Found(searched=searched)
+    searched = None
+    if scope := expanded.scope:
+        try:
+            part = find_part(view, scope)
+        except ScopeError as error:
+            if split_filters(expanded.asked)[1]:
+                error.hint = "if that is no filter, put it in quotation marks"
+            raise
+        searched = SearchedScope(scope, expanded.question, len(part.node_keys), part.documents)
+        if not searched.sections:
+            recorder.notes.append(f"no section matches {' '.join(scope.terms)}")
+            return Found(searched=searched)
+        view = view.within(part)
     candidates, words = find_candidates(view, models, expanded, profile, recorder)
     # From here on the order changes, and nothing is added: a reranker that fails leaves what is there.
     # A profile without one does not import it.
@@ -70,23 +79,6 @@ def search(
         note.text = f"{len(hits)} hits"
     recorder.order = tuple(candidate.node_id for candidate in candidates)
     return Found(hits, words, searched)
-
-
-def narrow_view(view: View, expanded: ExpandedQuery, recorder: Recorder) -> tuple[View, SearchedScope | None]:
-    """Return the part of the index that may be found, and how much that is; note why if it is nothing."""
-    scope = expanded.scope
-    if not scope:
-        return view, None
-    try:
-        part = find_part(view, scope)
-    except ScopeError as error:
-        if split_filters(expanded.asked)[1]:
-            error.hint = "if that is no filter, put it in quotation marks"
-        raise
-    searched = SearchedScope(scope, expanded.question, len(part.node_keys), part.documents)
-    if not searched.sections:
-        recorder.notes.append(f"no section matches {' '.join(scope.terms)}")
-    return view.within(part), searched
 
 
 def find_candidates(
@@ -140,9 +132,13 @@ def encode_queries(
 ) -> tuple[tuple[Query, ...], EncodedQueries | None]:
     """Return the texts to search with and their vectors: the question first, then its expansion where it is related."""
     queries = weigh_queries(expanded.question, expanded.expansion, profile)
+    question, *others = queries
+    # All sections of a day are as near to it, whatever they are about: it is left to their names.
+    if find_dated(view, question.text):
+        question = replace(question, text=drop_days(question.text))
     with recorder.stage(StageName.EMBED) as note:
         encoder = models.encoder_for(view, recorder)
-        encoded = encode(encoder, without_days(view, queries), recorder) if encoder else None
+        encoded = encode(encoder, (question, *others), recorder) if encoder else None
         note.text = "one vector" if len(queries) == 1 else f"{len(queries)} texts"
         if encoded is None:
             note.skip()
@@ -153,16 +149,6 @@ def encode_queries(
         queries = weigh_queries(expanded.question, expansion, profile)
         encoded = replace(encoded, vectors=encoded.vectors[are_kept]) if encoded else None
     return queries, encoded
-
-
-def without_days(view: View, queries: tuple[Query, ...]) -> tuple[Query, ...]:
-    """Return the queries to embed: a day that sections have in common is left to their names.
-
-    All sections of a day are as near to it, whatever they are about.
-    """
-    question, *others = queries
-    is_dated = find_dated(view, question.text)
-    return (replace(question, text=drop_days(question.text)), *others) if is_dated else queries
 
 
 def gather_signals(

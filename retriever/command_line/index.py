@@ -22,7 +22,7 @@ from retriever.looking.indexes import ListedIndex, drop_index, list_indexes, res
 from retriever.settings import DEFAULT_PROFILE, INDEX_SECTIONS, load_profile
 
 if TYPE_CHECKING:
-    from retriever.upkeep import CheckUp
+    pass
 
 
 SIGNS = {"well": "ok", "note": "note", "problem": "PROBLEM"}  # of what `doctor` found
@@ -159,17 +159,14 @@ def doctor(console: Console, opening: Opening, output: Output, *, repair: bool, 
     with console.show_progress() as progress:
         found = check_up(opening.index, repair=repair, llm=profile, progress=progress)
     problems = sum(item.level == "problem" for item in found.findings)
-    output.show({"problems": problems, **dump(found)}, describe_findings(found))
-    return ExitCode.ERROR if problems else None
-
-
-def describe_findings(found: "CheckUp") -> Iterator[str]:
-    yield from (f"repaired  {text}" for text in found.repairs)
+    lines = [f"repaired  {text}" for text in found.repairs]
     width = max(len(item.name) for item in found.findings)
     for item in found.findings:
-        yield f"{SIGNS[item.level]:<8} {item.name:<{width}}  {item.says}"
+        lines.append(f"{SIGNS[item.level]:<8} {item.name:<{width}}  {item.says}")
         if item.cure:
-            yield f"{'':<8} {'':<{width}}  -> {item.cure}"
+            lines.append(f"{'':<8} {'':<{width}}  -> {item.cure}")
+    output.show({"problems": problems, **dump(found)}, lines)
+    return ExitCode.ERROR if problems else None
 
 
 @options.command("forget tutorial-notes/", "forget --undo tutorial-notes/")

@@ -110,7 +110,11 @@ def _terms(word: str, languages: tuple[str, ...]) -> tuple[str, ...]:
     stop_words = [STOP_WORDS[name] for name in ("english", *stemmed)]
     whole = word.strip("._-")
     if not any(map(str.isalnum, whole)):
-        return _read_signs(_fold(word))
+        signs = _fold(word)
+        # Neither `##` nor a rule; without those that end a sentence as well.
+        if len(set(signs)) == 1 and signs.isascii() and (signs[0] in "#.-_" or len(signs) > LONGEST_SIGNS):
+            return ()
+        return tuple(dict.fromkeys(own for own in (signs, signs.rstrip("?!.,;:")) if len(own) > 1 or not own.isascii()))
     if any(_fold(whole) in words for words in stop_words):
         return ()
     candidates: list[str] = []
@@ -126,14 +130,6 @@ def _terms(word: str, languages: tuple[str, ...]) -> tuple[str, ...]:
         own = [stem_word(term, name) for term in terms if term in folded and term.isalpha()]
         stems += [*own, *map(remove_accents, own)]
     return tuple(dict.fromkeys(stems))
-
-
-def _read_signs(signs: str) -> tuple[str, ...]:
-    """Return signs as a term, `&&`, without those that end a sentence as well; nothing of `##`, rules, single ones."""
-    if len(set(signs)) == 1 and signs.isascii() and (signs[0] in "#.-_" or len(signs) > LONGEST_SIGNS):
-        return ()
-    terms = dict.fromkeys((signs, signs.rstrip("?!.,;:")))
-    return tuple(term for term in terms if len(term) > 1 or not term.isascii())
 
 
 def split_scripts(word: str) -> list[str]:

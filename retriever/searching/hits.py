@@ -271,16 +271,14 @@ def find_matched_fields(view: View, rows: HitRows, node_id: str, words: Collecti
 
 
 def find_statuses(view: View, rows: HitRows, node_id: str) -> list[tuple[str, str]]:
-    """Return what the front matter says of how far a document holds, which stands beside each of its sections."""
-    fields = rows.fields.get(rows.keys[node_id], ())
-    return [(key, value) for key, value in fields if is_status(key, value) and not is_usual(view, value)]
+    """Return what the front matter says of how far a document holds, which stands beside each of its sections.
 
-
-def is_usual(view: View, value: str) -> bool:
-    """Return whether more than half of all documents have the value of a property, so that it tells none apart."""
-    terms = [*map(mark_property, tokenize(value))]
+    What more than half of all documents have tells none apart.
+    """
+    fields = [field for field in rows.fields.get(rows.keys[node_id], ()) if is_status(*field)]
+    held = [len(view.lexical.find_holding([*map(mark_property, tokenize(value))])) for _, value in fields]
     documents = (view.whole or view).counts.documents  # not those of a scope: the terms are of all, too
-    return 2 * len(view.lexical.find_holding(terms)) > documents > 1
+    return [field for field, count in zip(fields, held, strict=True) if not 2 * count > documents > 1]
 
 
 def cut_to_lines(node: Node, span: Span | None, max_chars: int, sentence: str = "") -> str:

@@ -1,6 +1,6 @@
 """The tree around the hits: parents, children, siblings and the top of a file, each with a decayed score."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from retriever.places.view import StoredTree, View
@@ -58,21 +58,19 @@ def find_neighbors(hits: Sequence[Ranked], tree: StoredTree, profile: Profile) -
     reached: list[Ranked] = []
     frontier: Sequence[Ranked] = hits
     for _ in range(profile.neighbor_depth):
-        frontier = best_of_each([item for hit in frontier for item in _take_step(hit, tree, profile)])
+        found = list[Ranked]()
+        for hit in frontier:
+            parent = tree.parent(hit.node_id)
+            for kind, decay, nodes in (
+                (RelationKind.PARENT, profile.parent_decay, [parent] if parent else []),
+                (RelationKind.CHILD, profile.child_decay, tree.children(hit.node_id)),
+                (RelationKind.SIBLING, profile.sibling_decay, tree.siblings(hit.node_id, profile.siblings_per_node)),
+            ):
+                found += [Ranked(node.id, hit.score * decay, via=Relation(kind, hit.node_id)) for node in nodes]
+        frontier = best_of_each(found)
         reached += frontier
     direct = {hit.node_id for hit in hits}
     return tuple(item for item in best_of_each(reached) if item.node_id not in direct and tree.node(item.node_id).span)
-
-
-def _take_step(hit: Ranked, tree: StoredTree, profile: Profile) -> Iterator[Ranked]:
-    parent = tree.parent(hit.node_id)
-    for kind, decay, nodes in (
-        (RelationKind.PARENT, profile.parent_decay, [parent] if parent else []),
-        (RelationKind.CHILD, profile.child_decay, tree.children(hit.node_id)),
-        (RelationKind.SIBLING, profile.sibling_decay, tree.siblings(hit.node_id, profile.siblings_per_node)),
-    ):
-        for node in nodes:
-            yield Ranked(node.id, hit.score * decay, via=Relation(kind, hit.node_id))
 
 
 def find_file_roots(hits: Iterable[Ranked], tree: StoredTree, profile: Profile) -> tuple[Ranked, ...]:
