@@ -4,7 +4,7 @@ import os
 import re
 import shlex
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
@@ -14,6 +14,7 @@ from pageindex.node import Node, Span
 from pageindex.text import sanitize as sanitize
 from pageindex.text import sanitize_line as sanitize_line
 from retriever.errors import UsageError, name_program
+from retriever.lexical.languages import STEMMED
 from retriever.lexical.sections import is_status
 from retriever.lexical.tokens import is_unspaced, tokenize_unit
 from retriever.query import Scope
@@ -174,19 +175,31 @@ def list_remarks(answer: Answer, refresh: str = "index again to search them") ->
     return remarks
 
 
-def find_highlights(text: str, stems: frozenset[str], languages: tuple[str, ...] = ()) -> list[tuple[int, int]]:
-    """Return (start, end) of each word in the text that the keyword ranking counts as one of the stems, in order."""
+def find_highlights(text: str, stems: Collection[str], languages: Sequence[str] = ()) -> list[tuple[int, int]]:
+    """Return (start, end) of each word that the keyword ranking counts as one of the stems; neighbors are one phrase.
+
+    Of a script without spaces they are runs of characters: its terms are pairs, which overlap. Single ones, of which
+    most are a part of other words, are left out.
+
+    >>> find_highlights("学生的软件", ["软件", "学"], ("chinese",))
+    [(3, 5)]
+    """
+    endings = tuple(name for name in languages if name in STEMMED)
     places: list[tuple[int, int]] = []
     for word in _WORD.finditer(text):
-        found = [term for term in tokenize_unit(word[0], languages) if term in stems]
-        # In a script without spaces a "word" is a whole clause: only the characters that matched are marked.
+        found = [term for term in tokenize_unit(word[0], endings) if term in stems]
+        # There a "word" is a whole clause: only the characters that matched are marked.
         literal = [
             match.span()
             for term in found
             if any(map(is_unspaced, word[0]))
             for match in re.compile(re.escape(term), re.IGNORECASE).finditer(text, *word.span())
         ]
-        places += sorted(literal) or ([word.span()] if found else [])
+        for start, end in sorted(literal) or ([word.span()] if found else []):
+            # Between two words of one phrase may stand one sign.
+            if places and text[places[-1][1] : start] in " -_.'\u2019":
+                start, end = places[-1][0], max(end, places.pop()[1])
+            places.append((start, end))
     return places
 
 

@@ -92,6 +92,7 @@ class Retriever(Closing):
                 verdict=assessment.verdict if found.hits else "none",
                 confidence=assessment.confidence if found.hits else 0.0,
                 matched_words=found.words,
+                languages=view.lexical.languages,
                 index=describe_state(view, fresh),
                 degraded=tuple(recorder.degraded),
                 trace=recorder.trace(),

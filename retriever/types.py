@@ -390,6 +390,10 @@ class Trace:
     """The candidates after the reranking, best first, by node id: the hits and those behind them."""
 
 
+# The words of a question as the keyword search reads them, and in which languages texts are read beside English.
+Marked: TypeAlias = tuple[Sequence[str], Sequence[str]]
+
+
 @dataclass(frozen=True, repr=False)
 class Answer:
     """The sections found for a question, and how sure, fresh and complete that is."""
@@ -407,6 +411,8 @@ class Answer:
     degraded: tuple[Degradation, ...]
     """The stages that were skipped or failed, and why; empty when all went well."""
     trace: Trace
+    languages: tuple[str, ...] = ()
+    """In which texts are read, beside English."""
     corrections: tuple[Correction, ...] = ()
     """The words of the question that were searched for in another spelling."""
     follow_up: FollowUp | None = None
@@ -417,6 +423,11 @@ class Answer:
     """The part of the index that was searched; None for all of it."""
     notes: tuple[str, ...] = ()
     """How the question was read where that may surprise, and why a scope left nothing, as sentences."""
+
+    @property
+    def marked(self) -> Marked:
+        """Return by what its words are marked in a text."""
+        return self.matched_words, self.languages
 
     def __repr__(self) -> str:
         return f"<Answer to {self.question!r}: {self.verdict}, {len(self.hits)} hits>"

@@ -24,7 +24,7 @@ from retriever.display import (
 )
 from retriever.errors import name_program
 from retriever.trace import Spent
-from retriever.types import Answer, Cited, Hit, Neighbour, ShortAnswer, SimilarSections
+from retriever.types import Answer, Cited, Hit, Marked, Neighbour, ShortAnswer, SimilarSections
 
 MAX_WIDTH = 110  # columns: longer lines of prose are hard to read
 MIN_WIDTH = 40
@@ -42,7 +42,7 @@ QUIET = "dim"
 class Page(Console):
     """A page of output: wrapped and coloured on a terminal, one line for each item elsewhere."""
 
-    stems: frozenset[str] = frozenset()  # of the words that are marked
+    marked: Marked = ((), ())
 
     def __init__(self) -> None:
         """Begin a page on standard output; colours on a terminal alone."""
@@ -56,7 +56,7 @@ class Page(Console):
     def mark(self, text: str) -> Text:
         """Return the text, which is sanitized, with the question's words marked."""
         result = Text(text)
-        for start, end in find_highlights(text, self.stems):
+        for start, end in find_highlights(text, *self.marked):
             result.stylize(MATCHED, start, end)
         return result
 
@@ -102,7 +102,7 @@ class Page(Console):
 
 def show_answer(page: Page, answer: Answer, *, full: bool, headline: bool = True) -> None:
     """Print every hit, best first."""
-    page.stems = frozenset(answer.matched_words)
+    page.marked = answer.marked
     if headline and answer.hits and answer.verdict != "answered":
         page.row(Text(f"{VERDICTS[answer.verdict].removesuffix('.')}:"))
         page.line()
@@ -135,7 +135,7 @@ def show_hit(page: Page, hit: Hit, *, full: bool) -> None:
         if hit.text_cut:
             command = f"{name_program()} read {sanitize_line(hit.node_id)!r}"
             page.row(Text(f"cut here; all of it: {command}", QUIET), INDENT)
-    elif rows := find_rows(hit, page.stems):
+    elif rows := find_rows(hit, page.marked):
         page.quote(rows, INDENT, cuts=True)
     elif hit.rank == 1 and "\n" in hit.sentence:
         for item in hit.sentence.split("\n"):
@@ -147,14 +147,14 @@ def show_hit(page: Page, hit: Hit, *, full: bool) -> None:
     page.paragraph(Text(f"because: {sanitize_line(because(hit.words, hit.reasons))}", QUIET), INDENT)
 
 
-def find_rows(hit: Hit, stems: frozenset[str]) -> Sequence[str]:
+def find_rows(hit: Hit, marked: Marked) -> Sequence[str]:
     """Return the lines of a passage that holds a table or code: those around the most words of the question."""
     rows = hit.verbatim
     if len(rows) <= MAX_ROWS:
         return rows
     if "\n" in hit.sentence:
         return ()  # of a list, its items are shown
-    matches = [len(find_highlights(row, stems)) for row in rows]
+    matches = [len(find_highlights(row, *marked)) for row in rows]
     best = min(matches.index(max(matches)), len(rows) - MAX_ROWS + 1)
     head = rows[:1] if rows[0].lstrip().startswith("|") and best else ()
     return (*head, *rows[best : best + MAX_ROWS - len(head)])
@@ -175,13 +175,13 @@ def show_sentences(page: Page, short: ShortAnswer) -> None:
     elif answer.verdict != "answered":
         page.row(Text(HEADLINES[answer.verdict]))
         page.line()
-    page.stems = frozenset(answer.matched_words)
+    page.marked = answer.marked
     for sentence in short.sentences:
         doubt = f"{format_doubt(sentence.citation_state)}{sanitize_line(format_status(sentence, answer.hits))}"
         cited = page.cite(sentence).append(doubt, QUIET)
         place = sentence.node_id, sentence.span
         quoted = (hit for hit in answer.hits if not short.writer and (hit.node_id, hit.passage) == place)
-        rows = next((find_rows(hit, page.stems) for hit in quoted), ())
+        rows = next((find_rows(hit, page.marked) for hit in quoted), ())
         if "\n" in sentence.text:
             for item in sentence.text.split("\n"):
                 page.prose(item)

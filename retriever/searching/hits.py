@@ -58,8 +58,6 @@ READ_OF_FIRST = 3  # units of the first section, for the reader; of each further
 MAX_UNIT_CHARS = 900  # of one: it reads 160 tokens
 LEAST_SHARE = 0.01  # of the first score, as far as it counts: a reranker's may be 0
 
-_JOINTS = " -_.'\u2019"  # what may stand between two words of one phrase
-
 
 def build_hits(
     view: View,
@@ -349,14 +347,7 @@ def find_question_words(
         languages: that both are read in beside English.
     """
     held = frozenset(stems).intersection(chain.from_iterable(tokenize_unit(text, languages) for text in texts))
-    phrases: list[tuple[int, int]] = []
-    for start, end in find_highlights(question, held, languages):
-        first, last = phrases[-1] if phrases else (start, start)
-        if phrases and not question[last:start].strip(_JOINTS):
-            phrases[-1] = first, max(last, end)
-        else:
-            phrases.append((start, end))
-    return tuple(dict.fromkeys(" ".join(question[start:end].split()) for start, end in phrases))
+    return tuple(dict.fromkeys(question[start:end] for start, end in find_highlights(question, held, languages)))
 
 
 def list_reasons(candidate: Candidate, titles: Mapping[str, str]) -> tuple[str, ...]:

@@ -45,6 +45,7 @@ from retriever.errors import UsageError
 from retriever.indexing.request import FolderAccess
 from retriever.searching.hits import find_opening
 from retriever.searching.passage import join
+from retriever.types import Marked
 
 # Parsing: the lines and the tokens that a page shows.
 
@@ -233,7 +234,7 @@ class RenderOptions:
     resolve: Callable[[LinkKind, str, str], str | None] = lambda kind, path, anchor: None
     # The path of a picture as a document writes it -> its address; None: it is not shown.
     picture: Callable[[str], str | None] = lambda source: None
-    words: frozenset[str] = frozenset()  # stems of the question's words, which are marked
+    marked: Marked = ((), ())  # the question's words
     title: str = ""  # shown above the text already: a first heading that says the same is left out
     top_level: int = 2  # the level that the text's highest headings get
     passage: Span | None = None  # lines that are marked, with an id; None marks none
@@ -261,7 +262,7 @@ def render_markdown(markdown: str, options: RenderOptions) -> Markup:
     html = _Writer(options).render(tokens)
 
     def mark(text: re.Match[str]) -> str:
-        return highlight(unescape(text[0]), options.words)
+        return highlight(unescape(text[0]), options.marked)
 
     return Markup(_BEHIND_TAG.sub(mark, _SANITIZER.clean(html)))  # nh3 has made it safe, and `mark` escapes texts
 
@@ -279,14 +280,13 @@ def arrange_headings(tokens: Sequence[Token], top_level: int) -> None:
             token.tag = f"h{min(6, top_level + len(levels) - 1)}"
 
 
-def highlight(value: str, words: frozenset[str]) -> Markup:
-    """Return the text, sanitized and escaped, with the question's words (stems) marked."""
+def highlight(value: str, marked: Marked) -> Markup:
+    """Return the text, sanitized and escaped, with the question's words marked."""
     pieces: list[str] = []
     position = 0
-    for start, end in find_highlights(value, words) if words else ():
-        if start >= position:
-            pieces.append(f"{_text(value[position:start])}<mark>{_text(value[start:end])}</mark>")
-            position = end
+    for start, end in find_highlights(value, *marked):
+        pieces.append(f"{_text(value[position:start])}<mark>{_text(value[start:end])}</mark>")
+        position = end
     return Markup("".join(pieces) + _text(value[position:]))  # all of it is escaped above
 
 

@@ -145,8 +145,7 @@ class Pages:
         short = retriever.answer(visit.request, quoted=quoted)
         answer, access = short.answer, retriever.access
         sentences = () if short.writer else short.sentences
-        words = frozenset(answer.matched_words)
-        options = RenderOptions(words=words, top_level=3, unfolded=True)
+        options = RenderOptions(marked=answer.marked, top_level=3, unfolded=True)
         with retriever.view() as view:
             excerpt = partial(_render_excerpt, view, options=options, visit=visit, access=access)
             excerpts = {hit.node_id: excerpt(hit) for hit in answer.hits}
@@ -155,7 +154,7 @@ class Pages:
                 shown = excerpts.pop(one.node_id, Markup())
                 # Where no lines stand out, the sentence itself is quoted: the first lines of a long section are others.
                 if not shown or len(one.span) > MAX_EXCERPT_LINES:
-                    shown = Markup("<br>").join(highlight(row, words) for row in one.text.split("\n"))
+                    shown = Markup("<br>").join(highlight(row, answer.marked) for row in one.text.split("\n"))
                 quotes.append((one, shown))
             tree = draw_tree(self._read_outline(view), {hit.node_id: hit.rank for hit in answer.hits})
         return self._render(
@@ -169,7 +168,7 @@ class Pages:
             can_write=retriever.profile.answer.kind != "extractive",
             excerpts=excerpts,
             tree=tree,
-            highlight=partial(highlight, words=words),
+            highlight=partial(highlight, marked=answer.marked),
             milliseconds=milliseconds_since(begun),
         )
 
@@ -177,7 +176,7 @@ class Pages:
         """Return the list of what is found for a question that may not be whole yet; the rest of the page stays."""
         visit = read_query(request, Visit)
         answer = self._open(visit.profile).search(replace(visit.request, is_typing=True))
-        marked = partial(highlight, words=frozenset(answer.matched_words))
+        marked = partial(highlight, marked=answer.marked)
         return self._render("typed.html", visit, answer=answer, highlight=marked)
 
     def _home(self, visit: Visit) -> Response:
@@ -219,8 +218,9 @@ class Pages:
             opening = find_opening(whole.text.split("\n"), shown.span.first - whole.span.first)
             rows = shown.text.split("\n")
             front_matter = read_front_matter(shown.text).lines if shown.span.first == 1 else 0
+            languages = view.lexical.languages
             options = RenderOptions(
-                words=frozenset(tokenize(visit.question)),
+                marked=(tokenize(visit.question, languages), languages),
                 title=outline.label(node.id),
                 passage=visit.passage,
                 unfolded=visit.passage is not None,
@@ -303,7 +303,7 @@ def _render_excerpt(view: View, hit: Hit, *, options: RenderOptions, visit: Visi
     node = view.tree.read([hit.node_id]).get(hit.node_id)
     # It went since it was found; a property, above the section.
     if node is None or node.body_span is None or not hit.span.overlap(hit.passage):
-        return highlight(hit.sentence, options.words)
+        return highlight(hit.sentence, options.marked)
     body, above = node.body.split("\n"), node.body_span.first
     first = max(0, hit.passage.first - hit.span.first)
     end = first + min(len(hit.passage), MAX_EXCERPT_LINES)
@@ -313,7 +313,7 @@ def _render_excerpt(view: View, hit: Hit, *, options: RenderOptions, visit: Visi
     markdown = cut_lines(body, span.first - above, span.last - above + 1, hit.verbatim)
     options = replace(options, title=hit.title)
     shown = _render_text(view, hit, markdown, options, visit, access)
-    return shown if shown.strip() else highlight(hit.snippet, options.words)  # a comment, or a line of layout
+    return shown if shown.strip() else highlight(hit.snippet, options.marked)  # a comment, or a line of layout
 
 
 def _render_text(

@@ -60,8 +60,7 @@ def screen_passage(question: str, text: str, name: str) -> tuple[str, str]:
 
 
 def mark_words(text: str, stems: str) -> str:
-    found = find_highlights(text, frozenset(stems.split()), ("spanish",))
-    return ", ".join(text[first:last] for first, last in found)
+    return ", ".join(text[first:last] for first, last in find_highlights(text, stems.split(), ("spanish",)))
 
 
 def read_summary(dialect: str, text: str) -> str:

@@ -110,7 +110,7 @@ def test_a_link_leads_where_another_section_of_the_file_says() -> None:
 
 
 def test_words_are_marked_and_headings_begin_below_the_title() -> None:
-    made = shown("Fusing `fused` ranks\n\n    fuse()\n\n```c\nint fuse;\n```\n", words=frozenset({"fuse"}))
+    made = shown("Fusing `fused` ranks\n\n    fuse()\n\n```c\nint fuse;\n```\n", marked=(["fuse"], ()))
     assert re.findall("<mark>(.*?)</mark>", made) == ["Fusing", "fused", "fuse", "fuse"]
     made = shown("# A *title* {#id}\n\n### Deep\n\n###### Deeper\n\n### Next\n\n## High\n\n### Low\n", title="A title")
     assert re.findall(r"<h(\d)>(.*?)</h\1>", made) == [
