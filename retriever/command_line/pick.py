@@ -6,8 +6,8 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Mapping
+from itertools import pairwise
 from pathlib import Path
-from textwrap import wrap
 
 from prompt_toolkit.application import Application
 from prompt_toolkit.application.run_in_terminal import in_terminal
@@ -22,6 +22,7 @@ from prompt_toolkit.styles import Style
 from retriever.command_line import options
 from retriever.command_line.options import Opening
 from retriever.command_line.output import Console
+from retriever.command_line.render import find_breaks
 from retriever.display import find_highlights, sanitize_line, shorten_citation
 from retriever.errors import RetrieverError, UsageError
 from retriever.query import AskRequest, Scope
@@ -136,15 +137,15 @@ class Picker:
         hit, answer = self.hit, self._answer
         if hit is None or answer is None:
             return []
-        stems = frozenset(answer.matched_words)
         drawn: StyleAndTextTuples = []
         for number, line in enumerate(hit.text.split("\n"), hit.span.first):
             if number < hit.passage.first:
                 continue
             style = "" if number <= hit.passage.last else "class:quiet"
-            for text in wrap(sanitize_line(line.expandtabs(4)), self._width, break_on_hyphens=False) or [""]:
-                end = 0
-                for start, stop in find_highlights(text, stems):
+            shown = sanitize_line(line.expandtabs(4))
+            for begin, after in pairwise([*find_breaks(shown, self._width), len(shown)]):
+                text, end = shown[begin:after], 0
+                for start, stop in find_highlights(text, *answer.marked):
                     drawn += [(style, text[end:start]), ("class:matched", text[start:stop])]
                     end = stop
                 drawn.append((style, f"{text[end:]}\n"))

@@ -3,7 +3,9 @@
 import shutil
 from collections.abc import Container, Iterable, Sequence
 from functools import partial
+from itertools import pairwise
 
+from rich.cells import cell_len
 from rich.console import Console
 from rich.style import Style
 from rich.text import Text
@@ -66,7 +68,7 @@ class Page(Console):
 
     def paragraph(self, text: Text, indent: int = 0) -> None:
         """Print prose; elsewhere than on a terminal it stays one line, so that tools find what is in it."""
-        rows = text.wrap(self, self.columns - indent) if self.is_terminal else [text]
+        rows = text.divide(find_breaks(text.plain, self.columns - indent)[1:]) if self.is_terminal else [text]
         for row in rows:
             self.row(row, indent)
 
@@ -81,9 +83,11 @@ class Page(Console):
         return Text.assemble((sanitize_line(shorten_citation(place)), CITED + Style(link=address)))
 
     def quote(self, rows: Iterable[str], indent: int = 0, *, cuts: bool = False) -> None:
-        """Print lines of a document behind a bar, unchanged, or each cut where the terminal ends."""
+        """Print lines of a document behind a bar, unchanged; or each cut where the terminal ends, cells unpadded."""
         for row in rows:
-            line = Text.assemble((BAR, QUIET), self.mark(sanitize(row).expandtabs(4)))
+            # The cells of a table may be padded with more blanks than fit.
+            shown = " ".join(row.split()) if cuts and row.lstrip().startswith("|") else row.expandtabs(4)
+            line = Text.assemble((BAR, QUIET), self.mark(sanitize(shown)))
             if cuts and self.is_terminal:
                 line.truncate(self.columns - indent, overflow="ellipsis")
             self.row(line, indent)
@@ -98,6 +102,23 @@ class Page(Console):
             columns = enumerate(zip(row, widths, strict=True))
             shown = (cell.ljust(width) if place in left else cell.rjust(width) for place, (cell, width) in columns)
             self.row(Text("  ".join(shown)))
+
+
+def find_breaks(text: str, width: int) -> list[int]:
+    """Return where lines of at most `width` columns begin: behind blanks, and at letters of two columns.
+
+    Chinese and Japanese have no blanks between words.
+
+    >>> find_breaks("- 所有学生都应该去申请。", 11), find_breaks("a longer-than-all word", 11)
+    ([0, 6, 11], [0, 2, 13])
+    """
+    begins, last = [0], 0
+    for place, (before, character) in enumerate(pairwise(f" {text}")):
+        if before.isspace() or (cell_len(character) == 2 and character.isalnum()):
+            last = place
+        if cell_len(text[begins[-1] : place + 1].rstrip()) > width:
+            begins.append(last if last > begins[-1] else place)  # what has no such place is cut
+    return begins
 
 
 def show_answer(page: Page, answer: Answer, *, full: bool, headline: bool = True) -> None:

@@ -312,7 +312,7 @@ def list_verbatim(node: Node, span: Span) -> list[str]:
     marks = [line.lstrip(" \t>") for line in written]
     if not any(unit.kind is UnitKind.CODE for unit in units) and not any(mark.startswith("|") for mark in marks):
         return []
-    return [line for line, mark in zip(written, marks, strict=True) if mark and not mark.startswith(FENCES)]
+    return [line for line, mark in zip(written, marks, strict=True) if mark.strip(" |") and not mark.startswith(FENCES)]
 
 
 def find_opening(lines: Sequence[str], place: int) -> Sequence[str]:
