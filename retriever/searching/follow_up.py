@@ -83,7 +83,7 @@ def follow(asked: ExpandedQuery, conversation: Sequence[str], view: View, record
         return view.lexical.describe([term for term in terms if view.lexical.find_holding([*own, term]).size])
 
     with recorder.stage(StageName.FOLLOW_UP) as note:
-        before, words = carry_words(asked.question, earlier, describe)
+        before, words = carry_words(asked.question, earlier, describe, view.lexical.languages)
         if not words:
             return asked
         question = " ".join((asked.question, *words))
@@ -101,7 +101,10 @@ def read_conversation(conversation: Sequence[str], question: str) -> tuple[str, 
 
 
 def carry_words(
-    question: str, earlier: Sequence[str], describe: Callable[[Sequence[str]], Mapping[str, QuestionTerm]]
+    question: str,
+    earlier: Sequence[str],
+    describe: Callable[[Sequence[str]], Mapping[str, QuestionTerm]],
+    languages: tuple[str, ...] = (),
 ) -> tuple[str, tuple[str, ...]]:
     """Return the last question that stands alone; its rare words, and of those since, as they were written. Pure.
 
@@ -111,14 +114,19 @@ def carry_words(
         question: the follow-up, whose own words are left out.
         earlier: the questions before, oldest first.
         describe: says of terms how rare they are in this index, without those that may not join.
+        languages: in which the questions are read beside English.
+
+    >>> rare = {"das": QuestionTerm(1, 3.0), "boot": QuestionTerm(1, 3.0)}
+    >>> carry_words("warum?", ["was kostet das Boot?"], lambda terms: rare, ("german",))
+    ('was kostet das Boot?', ('Boot',))
     """
-    known = set(tokenize(question))
+    known = set(tokenize(question, languages))
     spelled: dict[str, str] = {}
     asked = ""
     for asked in reversed(earlier):
         said = re.findall(r"[^\s,;:?!()\"]+", asked)
         for word in dropwhile(lambda word: word.lower() in OPENING_WORDS, said):
-            for term in tokenize(word):
+            for term in tokenize(word, languages):
                 if term not in known:
                     spelled.setdefault(term, word.strip("."))
         if not is_follow_up(asked):
