@@ -19,7 +19,7 @@ from retriever.lexical.sections import is_status
 from retriever.lexical.tokens import is_unspaced, tokenize_unit
 from retriever.query import Scope
 from retriever.trace import Spent
-from retriever.types import Answer, Cited, CitedSentence, Degradation, Hit, IndexState, ShortAnswer
+from retriever.types import Answer, Cited, CitedSentence, Degradation, Hit, IndexState, ShortAnswer, StageName
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -171,7 +171,9 @@ def list_remarks(answer: Answer, refresh: str = "index again to search them") ->
         remarks.append(f"{pluralize(state.skipped_files, 'file')} could not be read in full; see `status`")
     # Where the filters left nothing, a note has named the filter.
     if not answer.hits and (answer.scope is None or answer.scope.sections):
-        remarks.append("nothing found: try other words, or the profile recall")
+        # A question that the model cannot read comes with what helps.
+        is_unread = StageName.EMBED in [item.stage for item in answer.degraded]
+        remarks.append("nothing found" if is_unread else "nothing found: try other words, or the profile recall")
     return remarks
 
 

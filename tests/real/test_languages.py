@@ -91,14 +91,14 @@ def test_a_question_in_another_language_than_the_documents_is_found_by_meaning(l
 
 @pytest.mark.parametrize(
     ("question", "said"),
-    [("Wie viele Tage Urlaub bekomme ich?", 1), ("RefCell vs Mutex kubectl", 0), ("how many days off do I get?", 0)],
+    [("Wie viele Tage Urlaub bekomme ich?", 1), ("休暇は何日ですか", 1), ("RefCell vs Mutex kubectl", 0)],
 )
 def test_a_question_that_the_english_model_does_not_know_says_how_to_ask_it(
     in_english: Path, question: str, said: int
 ) -> None:
     with open_retriever(index=in_english) as retriever:
         remarks = list_remarks(retriever.search(question))
-    assert sum("index FOLDER --encoder-model both" in remark for remark in remarks) == said
+    assert sum("--encoder-model both" in remark or "other words" in remark for remark in remarks) == said
 
 
 def test_the_model_is_chosen_when_an_index_is_made_and_stays(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
