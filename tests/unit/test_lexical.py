@@ -10,6 +10,7 @@ from rank_bm25 import BM25Plus  # the definition that the scores are held to
 from retriever.lexical.bm25 import Bm25, write_postings
 from retriever.store.writing import NODE_BITS
 from tests.rows import open_rows
+from tests.tables import read_table
 
 WORDS = ["a", "b", "c", "d", "é", "字", "a.b", ""]
 Documents = Mapping[int, Sequence[str]]
@@ -66,3 +67,9 @@ def test_coverage_is_the_share_of_rarity() -> None:
     total = rare + common + unknown
     assert index.coverage(question, [2, 1, 4, 777]) == pytest.approx([common / total, (rare + common) / total, 0, 0])
     assert index.coverage([], [1]) == built({}).coverage(question, [1]) == [0.0]
+
+
+@pytest.mark.parametrize(("german", "question", "language"), read_table("words", "A question of 20 sections"))
+def test_a_question_is_in_english_where_nearly_all_sections_are(german: int, question: str, language: str) -> None:
+    index = built({key: ["=german"] if key < german else [] for key in range(20)})
+    assert " ".join(index.detect_question(question)) == language

@@ -56,7 +56,7 @@ NODE = Node(
 
 def test_the_text_holds_what_matched() -> None:
     assert cut_to_lines(NODE, Span(9, 9), 24) == "…\nSecond part, the one.\n"
-    assert cut_to_lines(NODE, Span(9, 9), 1500) == NODE.text
+    assert cut_to_lines(NODE, Span(9, 9), 1500, "the one.") == NODE.text
     assert cut_to_lines(NODE, None, 10) == "# T\n\nFirs…"
 
 
