@@ -368,8 +368,6 @@ class Signals:
     """Whether it or what is nearest to it is not, and the embedding model reads other languages."""
     is_strange: bool = False
     """Whether a word of it is no English one, and in no document."""
-    lacks_name: bool = False
-    """Whether a name in it is in no document, as other languages than English show names."""
     lacks_day: bool = False
     """Whether it has a day or a year that none of the first sections has."""
     is_named: bool = False

@@ -92,7 +92,10 @@ MODELS = {
     "READ": Fitted(lambda signals: signals, (*MEANING, "reading"), 0.005, 0.07),
     "MEANING_AND_WORDS": Fitted(lambda signals: replace(signals, reading=None), MEANING, 0.02, 0.12),
     "WORDS_ALONE": Fitted(lambda signals: replace(signals, reading=None, margin=None), WORDS, 0.02, 0.06),
-    "ABROAD": Fitted(lambda signals: signals, ("coverage", "margin", "together"), 0.05, 0.05),
+    "ABROAD": Fitted(lambda signals: signals, ("lead", "reading"), 0.035, 0.05),
+    "ABROAD_BY_MEANING": Fitted(
+        lambda signals: replace(signals, reading=None), ("coverage", "margin", "together"), 0.05, 0.05
+    ),
 }
 
 # Kind or style of answerable questions, verdict, and the least and the largest share of it, by meaning and words.
@@ -416,8 +419,7 @@ def calibrate_abroad() -> None:
     """Fit the model of `confidence.ABROAD`, and print what each half's fit is worth on the other half."""
     halves: dict[str, list[Asked]] = {"odd": [], "even": []}
     for notes in sorted(path for path in ABROAD_NOTES.iterdir() if path.is_dir()):
-        settings = {"top_k": 1, "read_passages": 0}
-        with TemporaryDirectory() as index, closing(open_retriever([notes], index, settings=settings)) as retriever:
+        with TemporaryDirectory() as index, closing(open_retriever([notes], index, settings={"top_k": 1})) as retriever:
             rows = read_rows(ABROAD_NOTES, notes.name) + read_rows(ABROAD_NOTES, f"{notes.name}.unanswerable")
             tests = [("answerable" if row["gold"] else "near miss", row, holds(row["gold"])) for row in rows]
             tests += [("word", {"question": word}, contains(word)) for word in draw_words(retriever)]
@@ -427,7 +429,8 @@ def calibrate_abroad() -> None:
                 # A first section that is a wrong one says nothing of the signals.
                 if asked.signals.abroad and (asked.is_right or kind not in ("answerable", "word")):
                     halves["odd" if number % 2 else "even"].append(asked)
-    show_model(halves, "ABROAD")
+    for name in ("ABROAD", "ABROAD_BY_MEANING"):
+        show_model(halves, name)
 
 
 def contains(word: str) -> Callable[[Hit], bool]:

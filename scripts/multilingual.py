@@ -413,7 +413,9 @@ def teach(start: Path, folder: Path, data: Path) -> None:
     if (card := ModelCard.read(folder)).question_type:
         raise click.ClickException(f"{folder} was taught before: make it anew with `export`")
     adapters = learn_adapters(start, TaughtQuestions.read(data, folder))
-    add_adapters(folder / MODEL_NAME, {name: (down, SHARE * up) for name, (down, up) in adapters.items()})
+    add_adapters(
+        folder / MODEL_NAME, {name: (down, SHARE * up) for name, (down, up) in adapters.items()}, QUESTION_TYPE
+    )
     move_large(folder)
     write_hashes(folder, replace(card, question_type=QUESTION_TYPE))
 

@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from retriever.embedding.onnx import LAYERS_NAME, MODEL_NAME, WEIGHTS_NAME
 from scripts.bert_graph import (
+    GREATEST,
     HIDDEN,
     LAYER,
     OWN,
@@ -136,43 +137,68 @@ def keep_nibbles(graph: Graph, name: str, values: npt.NDArray[np.int8]) -> str:
     return name
 
 
-def add_adapters(path: Path, adapters: Adapters) -> None:
-    """Write into the graph what questions add to products: a text, whose tokens have the type 0, does without it."""
+def add_adapters(path: Path, adapters: Adapters, token_type: int) -> None:
+    """Write into the graph what is added to products where tokens have a type; texts of the type 0 do without it."""
     import onnx
     from onnx import TensorProto, helper
 
     graph = (made := onnx.load(path, load_external_data=False)).graph
-    added = Graph()
-    added.add("ReduceMax", ["token_type_ids"], "greatest.type", keepdims=0)
-    added.add("Cast", ["greatest.type"], "is_question", to=TensorProto.BOOL)
+    added, is_meant = Graph(), f"is_type.{token_type}"
+    if all(item.name != "token_type_ids" for item in graph.input):
+        graph.input.append(helper.make_tensor_value_info("token_type_ids", TensorProto.INT64, ("texts", "tokens")))
+        added.add("ReduceMax", ["token_type_ids"], "greatest.type", keepdims=0)
+    else:  # in the order in which they are computed
+        added.nodes.append(next(node for node in graph.node if node.output[0] == "greatest.type"))
+        graph.node.remove(added.nodes[0])
+    added.add("Equal", ["greatest.type", added.keep(f"{is_meant}.number", token_type, np.int64)], is_meant)
     for node in graph.node:
-        learned = [name for name in node.input if name in adapters]
+        text = find_text_node(node)
+        learned = [name for name in text.input if name in adapters]
         if not learned:
             added.nodes.append(node)
             continue
         (result,) = node.output
-        text, question = Graph(), Graph()
-        text.nodes.append(renamed(node, {result: f"{result}.text"}))
+        own = f"{result}.{token_type}"
+        meant = Graph()
         for name in learned:
-            for end, rows in zip(("down", "up"), adapters[name], strict=True):
-                stored = added.keep(f"{name}.{end}", rows, np.float16)
-                question.add("Cast", [stored], f"{stored}.float", to=TensorProto.FLOAT)
-            question.add("MatMul", [inputs_of(name), f"{name}.down.float"], f"{name}.lower")
-            question.add("MatMul", [f"{name}.lower", f"{name}.up.float"], f"{name}.added")
-            question.add("Add", [name, f"{name}.added"], f"{name}.asked")
-        question.nodes.append(renamed(node, {name: f"{name}.asked" for name in learned} | {result: f"{result}.asked"}))
+            down, up = (
+                keep_bytes(added, meant, f"{name}.{token_type}.{end}", rows)
+                for end, rows in zip(("down", "up"), adapters[name], strict=True)
+            )
+            meant.add("MatMul", [inputs_of(name), down], f"{name}.{token_type}.lower")
+            meant.add("MatMul", [f"{name}.{token_type}.lower", up], f"{name}.{token_type}.added")
+            meant.add("Add", [name, f"{name}.{token_type}.added"], f"{name}.{token_type}")
+        meant.nodes.append(renamed(text, {name: f"{name}.{token_type}" for name in learned} | {text.output[0]: own}))
+        others = [renamed(node, {result: f"{result}.not.{token_type}"})]
         branches = {
             f"{word}_branch": helper.make_graph(
-                part.nodes, word, [], [helper.make_tensor_value_info(part.nodes[-1].output[0], TensorProto.FLOAT, None)]
+                nodes, word, [], [helper.make_tensor_value_info(nodes[-1].output[0], TensorProto.FLOAT, None)]
             )
-            for word, part in (("then", question), ("else", text))
+            for word, nodes in (("then", meant.nodes), ("else", others))
         }
-        added.add("If", ["is_question"], result, **branches)
+        added.add("If", [is_meant], result, **branches)
     del graph.node[:]
     graph.node.extend(added.nodes)
     graph.initializer.extend(added.constants.values())
-    graph.input.append(helper.make_tensor_value_info("token_type_ids", TensorProto.INT64, ("texts", "tokens")))
     path.write_bytes(made.SerializeToString())
+
+
+def keep_bytes(graph: Graph, branch: Graph, name: str, rows: Matrix) -> str:
+    """Add a matrix in 8 bits to a graph, and what makes it of them to a branch; return the name of that."""
+    from onnx import TensorProto
+
+    # Not DequantizeLinear: ONNX Runtime makes products of blocks of it, and misses what is kept outside of a branch.
+    unit = np.maximum(np.abs(rows).max(axis=0), 1e-12) / GREATEST
+    stored = graph.keep(f"{name}.bytes", np.round(rows / unit), np.int8)
+    whole = branch.add("Cast", [stored], f"{name}.whole", to=TensorProto.FLOAT)
+    return branch.add("Mul", [whole, graph.keep(f"{name}.unit", unit)], name)
+
+
+def find_text_node(node: "onnx.NodeProto") -> "onnx.NodeProto":
+    """Return what computes a result for texts, of a node or of those that are chosen between."""
+    while node.op_type == "If":
+        node = next(item.g for item in node.attribute if item.name == "else_branch").node[-1]
+    return node
 
 
 def renamed(node: "onnx.NodeProto", names: Mapping[str, str]) -> "onnx.NodeProto":

@@ -49,7 +49,7 @@ class Page(Console):
     def __init__(self) -> None:
         """Begin a page on standard output; colours on a terminal alone."""
         self.columns = min(MAX_WIDTH, max(MIN_WIDTH, shutil.get_terminal_size().columns))  # to wrap at
-        super().__init__(width=self.columns)
+        super().__init__(width=self.columns, highlight=False, markup=False, emoji=False)
 
     def on_broken_pipe(self) -> None:
         """Leave a closed pipe to `main`; rich would end the process with 1."""

@@ -59,6 +59,7 @@ class ModelCard:
     query_prefix: str = ""  # what it wants before a question
     document_prefix: str = ""
     question_type: int = 0  # the token type that says that a text is a question
+    can_read: bool = False  # whether it has learned to read a question and a text together
     layers_sha256: str = ""  # of layers.onnx, where there is one
     weights_sha256: str = ""  # of weights.bin, likewise
     tokenizer: str = TOKENIZER_NAME  # its file: this, or one that `UnigramTokens` reads
@@ -91,6 +92,11 @@ class ModelCard:
 def file_sha256(path: Path) -> str:
     """Return 64 hex digits; EncoderError where the file cannot be read. 15 ms for 23 MB."""
     return sha256(read_model_file(path)).hexdigest()
+
+
+# Of a question and a text that are read together: the types of their tokens, and how many are read of it, and of both.
+ASKED_TYPE, READ_TYPE = 2, 1
+MAX_ASKED, MAX_READ = 64, 128
 
 
 class OnnxEncoder(TokenEncoder):
@@ -126,6 +132,22 @@ class OnnxEncoder(TokenEncoder):
         of_tokens = self._model.run((own, token_type) for own in ids)
         rows = [vectors.mean(axis=0) if self._card.pooling == "mean" else vectors[0] for vectors in of_tokens]
         return unit_rows(rows, len(texts), source=self.name)
+
+    @property
+    def can_read(self) -> bool:
+        """Return whether it has learned to read a question and a text together."""
+        return self._card.can_read
+
+    def score(self, question: str, texts: Sequence[str]) -> list[float]:
+        """Return logits, which rise with how well each text answers, of a model that can read; EncoderError."""
+        return [logit.item() for logit in self._model.run(self.join(question, texts), output=1)]
+
+    def join(self, question: str, texts: Sequence[str]) -> list[tuple[list[int], list[int]]]:
+        """Return the tokens of the question with each text, and their types; what is too long is cut at its end."""
+        asked, *read = self._tokens.ids([self._prefixes.query + question, *texts])
+        asked = [*asked[: MAX_ASKED - 1], asked[-1]]
+        texts_of = [[*ids[1:-1][: MAX_READ - 1 - len(asked)], ids[-1]] for ids in read]
+        return [([*asked, *ids], [ASKED_TYPE] * len(asked) + [READ_TYPE] * len(ids)) for ids in texts_of]
 
     def encode_tokens(self, texts: Sequence[str], *, are_questions: bool = False) -> list[FloatMatrix]:
         """Return a unit vector for each token of each text, (t, d) float32, special ones left out.
@@ -200,9 +222,8 @@ READER = Path(__file__).parent / "models" / "reader-3"
 MAX_QUESTION_CHARS = 300
 MAX_TITLES = 3
 COMPARED = 3  # passages of one question, token by token
-# Late interaction by the multilingual model: the mean of five questions and other topics, and what counts as 1, so that
-# texts about one question spread as they do by the English one (their standard deviation: .08 of 1 - .68, and .12).
-UNRELATED_TOKENS, SAME_TOKENS = 0.68, 0.88
+# The multilingual model's logit counts as the English reader's with a late interaction of this for each 1.
+AS_INTERACTION = 0.03
 
 
 class CrossEncoder:
@@ -237,17 +258,12 @@ class CrossEncoder:
 
 
 class PassageReader:
-    """Reads passages by the bundled cross-encoder and late interaction; in other languages than English by this alone.
-
-    The multilingual model was not taught to compare tokens, and all of its tokens are alike: its cosines c become
-    (c - m) / (s - m), m the mean of a question with texts about something else, and spread as the English ones.
-    """
+    """Reads passages: by the cross-encoder and late interaction, or by a multilingual model that can read alone."""
 
     def __init__(self, encoder: OnnxEncoder, folder: Path = READER) -> None:
         """Take a bundled encoder, and the cross-encoder that goes with the English one."""
         self.encoder = encoder
-        self._model = CrossEncoder(folder) if encoder.bundled_as != "multilingual" else None
-        self._unrelated, self._same = (0.0, 1.0) if self._model else (UNRELATED_TOKENS, SAME_TOKENS)
+        self._model = CrossEncoder(folder)
 
     def read(self, question: str, passages: Sequence[tuple[Sequence[str], str]]) -> list[Reading]:
         """Return a reading of each passage, given with the titles above it; EncoderError.
@@ -257,16 +273,15 @@ class PassageReader:
         """
         question = question[:MAX_QUESTION_CHARS]
         texts = [f"{' > '.join(titles[-MAX_TITLES:])}: {text}" for titles, text in passages]
+        if self.encoder.can_read:
+            return [Reading(logit, AS_INTERACTION * logit) for logit in self.encoder.score(question, texts)]
+        logits = self._model.score(question, texts)
+        best = sorted(range(len(texts)), key=lambda place: -logits[place])[:COMPARED]
         (asked,) = self.encoder.encode_tokens([question.rstrip("?.! \u3002\uff1f\uff01")], are_questions=True)
-        logits, best = [0.0] * len(texts), list(range(len(texts)))
-        if self._model:
-            logits = self._model.score(question, texts)
-            best = sorted(best, key=lambda place: -logits[place])[:COMPARED]
         compared = self.encoder.encode_tokens([texts[place] for place in best])
-        scale = self._same - self._unrelated
-        cosines = [(interact(asked, vectors) - self._unrelated) / scale for vectors in compared]
+        cosines = [interact(asked, vectors) for vectors in compared]
         interactions = dict(zip(best, cosines, strict=True))
-        least = min(interactions.values(), default=0.0)
+        least = min(cosines, default=0.0)
         return [Reading(logit, interactions.get(place, least)) for place, logit in enumerate(logits)]
 
 

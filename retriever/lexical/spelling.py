@@ -170,7 +170,7 @@ def correct(
     parts = question.split(" ")
     words = [part.strip(_AROUND) for part in parts]
     corrections, half_typed = [], ""
-    if is_typing and len(parts) <= TYPED_WORDS:
+    if is_typing and len(parts) <= TYPED_WORDS and words[-1]:
         # The letters at the end: of `--froz` as well, which stays.
         begun = "".join(takewhile(str.isalpha, reversed(words[-1])))[::-1].lower()
         longer = spellings.complete(remove_accents(begun))[:MOST_COMPLETED] if len(begun) >= SHORTEST_PREFIX else []

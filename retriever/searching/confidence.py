@@ -47,10 +47,10 @@ MEANING_AND_WORDS = Coefficients(
 )
 # Without vectors.
 WORDS_ALONE = Coefficients(-4.08, 2.79, 1.4, together=1.95, asked=0.99, none_below=0.07, answered_from=0.62)
-# In another language than English, with an embedding model that reads it. Words say little there, for their forms are
-# many, and the reader nothing: of languages without a stemmer most questions that were answered were `none`.
-# `scripts/calibrate_confidence.py --abroad` fits it.
-ABROAD = Coefficients(-3.82, 0.4, margin=2.75, together=3.05, none_below=0.236, answered_from=0.71)
+# In another language than English, with the model that reads it, and by it alone where no line was read. Words say
+# little there, for their forms are many. `scripts/calibrate_confidence.py --abroad` fits both.
+ABROAD = Coefficients(-4.07, lead=3.21, reading=13.45, none_below=0.176, answered_from=0.67)
+ABROAD_BY_MEANING = Coefficients(-3.91, 0.4, margin=2.8, together=3.07, none_below=0.242, answered_from=0.71)
 
 NEAR_FROM = 3.5  # the margin from which a lead counts in full: of a few sections one always leads
 # Where words are pairs of characters, half of the pairs of a question stand across two words, and no section has them.
@@ -67,6 +67,9 @@ EVIDENCE_OF_LOGIT, EVIDENCE_OF_INTERACTION = 1.0, 7.5
 LEAST_READ, MOST_READ = -6.0, 14.0  # as evidence: beyond, one line says no more than another
 # Below the first, no line of the first sections answers; below the second, none does with a name that no document has.
 READS_NOTHING, READS_LITTLE = 2.6, 5.5
+# In another language: the margin and the reading below which, both, it is about something else. Of questions across
+# languages even right sections are hardly nearer than unrelated ones.
+HARDLY_NEAR, HARDLY_READS = 1.0, 1.0
 
 
 @dataclass(frozen=True)
@@ -89,8 +92,6 @@ def assess(signals: Signals) -> Assessment:
     confidence = probability(signals, model)
     if signals.is_named:
         return Assessment("answered", max(confidence, model.answered_from))
-    if signals.abroad and signals.lacks_name:  # one verdict less
-        confidence *= model.none_below / model.answered_from
     if signals.lacks_day or (signals.form == "words" and not signals.coverage):
         confidence = min(confidence, OF_NO_WORD)
     if signals.coverage < 1 and (is_about_nothing(signals) or confidence < model.none_below):
@@ -103,16 +104,19 @@ def choose_model(signals: Signals) -> Coefficients:
     if signals.margin is None:
         return WORDS_ALONE
     if signals.abroad:
-        return ABROAD
+        return ABROAD_BY_MEANING if signals.reading is None else ABROAD
     return MEANING_AND_WORDS if signals.reading is None else READ
 
 
 def is_about_nothing(signals: Signals) -> bool:
-    """Return whether the best line reads as no answer; of none that was read, whether a name is in no document."""
-    if signals.abroad:
-        return False
+    """Return whether the best line reads as no answer; of none that was read, whether a name is in no document.
+
+    In another language than English: whether it hardly does, and what is nearest is hardly nearer than to others.
+    """
     if signals.reading is None:
-        return signals.is_strange
+        return signals.is_strange and not signals.abroad
+    if signals.abroad:
+        return (signals.margin or 0.0) < HARDLY_NEAR and signals.reading < HARDLY_READS
     return signals.reading < (READS_LITTLE if signals.is_strange else READS_NOTHING)
 
 
@@ -148,7 +152,7 @@ def adjust_signals(signals: Signals) -> Signals:
     Where words are pairs of characters, more of them count as found. What the reader, which reads English alone, says
     of another language counts for nothing.
     """
-    if not signals.in_english:
+    if not signals.in_english and not signals.abroad:
         signals = replace(signals, reading=None)
     if signals.form != "unspaced":
         return signals

@@ -220,8 +220,7 @@ def read_first(
             note.skip()
             return {}
         best = max(map(weigh_reading, (*readings, *reworded)))
-        if not recorder.signals.abroad:  # there one model alone reads, on a scale of its own
-            recorder.signals = replace(recorder.signals, reading=best)
+        recorder.signals = replace(recorder.signals, reading=best)
         note.text = f"{len(readings)} units, the best {best:.1f}"
     read = iter(readings)
     return {

@@ -9,7 +9,7 @@ there. What they lack is company. In a question that the documents answer, words
 stand side by side in some section as well; random words do not.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import Enum
 from itertools import chain, islice, pairwise, product
 from pathlib import Path
@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING
 
 from pageindex.node import Node, UnitKind
 from retriever.embedding.encoder import is_english_word
-from retriever.lexical.spelling import is_common
 from retriever.lexical.tokens import is_unspaced, tokenize, tokenize_unit
 from retriever.types import QuestionForm
 
@@ -192,12 +191,6 @@ def measure_known(words: Sequence[Word], terms: Mapping[str, "QuestionTerm"], sp
     return known / total if total else 0.0
 
 
-def list_lacking(typed_words: Iterable[TypedWord], terms: Mapping[str, "QuestionTerm"]) -> list[TypedWord]:
-    """Return the first words that no document has; `terms` is what the index says of their terms."""
-    lacking = [(word, own) for word, own in typed_words if own and not any(terms[one].documents for one in own)]
-    return lacking[:MOST_LOOKED_UP]
-
-
 def has_strange_word(
     typed_words: Iterable[TypedWord], terms: Mapping[str, "QuestionTerm"], spellings: "Spellings"
 ) -> bool:
@@ -208,35 +201,10 @@ def has_strange_word(
         terms: what the index says of their terms.
         spellings: the words of the documents.
     """
+    lacking = [(word, own) for word, own in typed_words if own and not any(terms[one].documents for one in own)]
     return any(
         not any(map(is_english_word, (word.lower(), *own))) and not spellings.resembles(own[0])
-        for word, own in list_lacking(typed_words, terms)
-    )
-
-
-def has_strange_name(
-    typed_words: Sequence[TypedWord],
-    terms: Mapping[str, "QuestionTerm"],
-    spellings: "Spellings",
-    languages: Collection[str],
-    *,
-    is_unspaced: bool,
-) -> bool:
-    """Return whether a question in another language than English has a name that no document has.
-
-    Between Chinese, Japanese, Korean or Thai words each Latin one is a name; in Romance and Scandinavian languages and
-    Dutch one with a capital that is not common, but for the first word. In German each noun has a capital, and in
-    Polish names have many forms.
-    """
-    words: Iterable[TypedWord] = ((word.strip(PUNCTUATION), own) for word, own in typed_words[1:])
-    if is_unspaced:
-        words = ((term, (term,)) for _, own in typed_words for term in own if term.isascii() and term.isalpha())
-    elif not languages or "german" in languages:
-        return False
-    return any(
-        (is_unspaced or (word.isascii() and word[:1].isupper() and not is_common(word)))
-        and not spellings.resembles(own[0])
-        for word, own in list_lacking(words, terms)
+        for word, own in lacking[:MOST_LOOKED_UP]
     )
 
 

@@ -19,7 +19,6 @@ from retriever.searching.queries import EncodedQueries, weigh_words
 from retriever.searching.question_words import (
     choose_telling,
     cut_words,
-    has_strange_name,
     has_strange_word,
     measure_known,
     measure_together,
@@ -143,7 +142,6 @@ def rank_keyword(view: View, queries: Sequence[Query], profile: Profile) -> Keyw
             form=form,
             in_english=not languages,
             is_strange=has_strange_word(typed, terms, view.spellings),
-            lacks_name=has_strange_name(typed, terms, view.spellings, languages, is_unspaced=form == "unspaced"),
         ),
     )
 

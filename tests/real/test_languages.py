@@ -77,10 +77,8 @@ def test_by_words_alone_a_second_hit_stands_before_what_is_around_the_first(tmp_
 
 
 @pytest.mark.parametrize("question", ["Wie beantrage ich freie Tage?", "停车一晚多少钱"])
-def test_lines_are_read_in_any_language_and_the_verdict_does_not_see_it(languages: Retriever, question: str) -> None:
-    trace = languages.search(question).trace
-    assert trace.signals.reading is None
-    assert not next(stage for stage in trace.stages if stage.name == "read").skipped
+def test_lines_are_read_in_any_language_for_the_verdict_too(languages: Retriever, question: str) -> None:
+    assert (languages.search(question).trace.signals.reading or 0.0) > 1
 
 
 def test_a_question_in_another_language_than_the_documents_is_found_by_meaning(languages: Retriever) -> None:

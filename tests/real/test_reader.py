@@ -102,4 +102,4 @@ def test_lines_in_another_language_are_chosen_by_meaning(tmp_path: Path) -> None
     page = "\n\n".join(("# Das Haus", *lines, key, "Montags wird der Flur gewischt."))
     (tmp_path / "haus.md").write_text(page, encoding="utf-8")
     with open_retriever([tmp_path], tmp_path / "index") as retriever:
-        assert retriever.answer("Wer kann mir die T\u00fcr aufsperren?").sentences[0].text == key
+        assert key in retriever.answer("Wer kann mir die T\u00fcr aufsperren?").sentences[0].text

@@ -53,7 +53,6 @@ VERDICTS = [
     ("weak", replace(KNOWN, reading=NOTHING, coverage=1.0)),  # one section has all of the words
     ("none", STRANGE),
     ("answered", replace(STRANGE, reading=ANSWERS)),
-    ("weak", replace(KNOWN, abroad=True, lacks_name=True)),
     ("weak", replace(KNOWN, lacks_day=True)),
     ("weak", Signals(0.0, 1.0, 0.0, "words", 20.0, 1.0)),  # a word that no section has
 ]
