@@ -201,7 +201,6 @@ def run_server(app: ASGIApp, listener: socket.socket, address: ServerAddress) ->
     # uvicorn raises the signal again when all is answered, or SHUTDOWN_SECONDS are over: then a thread may still wait
     # for a database, and would keep the process. SIGTERM is how a server is ended, and no failure.
     signal.signal(signal.SIGTERM, lambda *_: os._exit(0))
-    signal.signal(signal.SIGINT, signal.default_int_handler)
     config = uvicorn.Config(
         RequestGuard(app, address),
         http="h11",  # the stricter parser: ChromaDB brings another one along
