@@ -33,7 +33,10 @@ _MODULES = {
 
 
 def __getattr__(name: str) -> Any:  # noqa: ANN401 - any of the names above
-    """Import what is used: a retriever with all that it needs takes 0.3 s."""
+    """Import what is used: a retriever with all that it needs takes 0.3 s.
+
+    >>> from retriever import *
+    """
     if name not in _MODULES:
         raise AttributeError(f"module 'retriever' has no attribute {name!r}")
     return getattr(import_module(f"retriever.{_MODULES[name]}"), name)

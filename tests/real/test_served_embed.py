@@ -92,7 +92,7 @@ NO_VECTORS: dict[str, tuple[object, str]] = {
     "too few": ([[1.0, 2.0]] * 3, r"shape \(3, 2\)|not one item for each of 4 texts"),
     "of another length than before": ([[1.0, 2.0]] * 4, r"\(4, 2\) instead of 4 vectors of 64"),
     "a number without a float": ([[10**400, 1.0]] * 4, "no vectors of one length"),
-    "NaN": ([[float("nan")] * 64] * 4, "NaN"),
+    "NaN": ([[float("nan")] * 64] * 4, r"\S+ at http.*NaN"),
     "not JSON": (status(200, "<html>"), "speaks otherwise than"),
 }
 

@@ -165,13 +165,14 @@ def test_a_wrong_answer_is_asked_for_again_with_the_shape_in_words(served: Scrip
     assert first.material == second.material
 
 
-def test_that_a_model_loops_under_a_schema_is_remembered(served: ScriptedServer) -> None:
+@pytest.mark.parametrize(("wrong", "times"), [("\n" * 400, 4), ("no", 5)])
+def test_that_a_model_loops_under_a_schema_is_remembered(served: ScriptedServer, wrong: str, times: int) -> None:
     served.reads, served.writes = 200.0, 40.0
     served.open().write(replace(TASK, material="What is a boat? " * 50))
-    served.answer = lambda asked: "\n" * 400 if asked.has_schema else GOOD
+    served.answer = lambda asked: wrong if asked.has_schema else GOOD
     for _ in range(2):  # a new process, say
         assert served.open().write(TASK).queries == ("a boat is",)
-    assert [asked.has_schema for asked in served.asked] == [True, True, False, False]
+    assert len(served.asked) == times
 
 
 # Which model, and how much it reads
