@@ -362,7 +362,7 @@ def write(run: Path, folder: Path) -> None:
     """Write what RUN has learned, the mean of halfway and of its end, into the model of FOLDER."""
     import torch
 
-    if (card := ModelCard.read(folder)).can_read:
+    if (card := ModelCard.read(folder)).is_reader:
         raise click.ClickException(f"{folder} was taught before: make it anew with `scripts/multilingual.py`")
     halfway, end = (torch.load(run / name)["learned"] for name in (HALFWAY, STATE))
     learned = {name: ((values + halfway[name]) / 2).numpy() for name, values in end.items()}
@@ -371,7 +371,7 @@ def write(run: Path, folder: Path) -> None:
     add_adapters(folder / MODEL_NAME, adapters, ASKED_TYPE)
     add_head(folder / MODEL_NAME, {name: values for name, values in learned.items() if name.startswith("head.")})
     move_large(folder)
-    write_hashes(folder, replace(card, can_read=True))
+    write_hashes(folder, replace(card, is_reader=True))
 
 
 def add_head(path: Path, head: Weights) -> None:

@@ -59,7 +59,7 @@ class ModelCard:
     query_prefix: str = ""  # what it wants before a question
     document_prefix: str = ""
     question_type: int = 0  # the token type that says that a text is a question
-    can_read: bool = False  # whether it has learned to read a question and a text together
+    is_reader: bool = False  # whether it has learned to read a question and a text together
     layers_sha256: str = ""  # of layers.onnx, where there is one
     weights_sha256: str = ""  # of weights.bin, likewise
     tokenizer: str = TOKENIZER_NAME  # its file: this, or one that `UnigramTokens` reads
@@ -134,9 +134,9 @@ class OnnxEncoder(TokenEncoder):
         return unit_rows(rows, len(texts), source=self.name)
 
     @property
-    def can_read(self) -> bool:
+    def is_reader(self) -> bool:
         """Return whether it has learned to read a question and a text together."""
-        return self._card.can_read
+        return self._card.is_reader
 
     def score(self, question: str, texts: Sequence[str]) -> list[float]:
         """Return logits, which rise with how well each text answers, of a model that can read; EncoderError."""
@@ -273,7 +273,7 @@ class PassageReader:
         """
         question = question[:MAX_QUESTION_CHARS]
         texts = [f"{' > '.join(titles[-MAX_TITLES:])}: {text}" for titles, text in passages]
-        if self.encoder.can_read:
+        if self.encoder.is_reader:
             return [Reading(logit, AS_INTERACTION * logit) for logit in self.encoder.score(question, texts)]
         logits = self._model.score(question, texts)
         best = sorted(range(len(texts)), key=lambda place: -logits[place])[:COMPARED]
