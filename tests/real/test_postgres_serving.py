@@ -42,7 +42,7 @@ class Team:
 def is_refused(team: Team, server: int) -> bool:
     try:
         team.ask(server, "/readyz")
-    except httpx.ConnectError:
+    except httpx.TransportError:  # or it was taken as the server stopped to listen, and dropped
         return True
     return False
 
