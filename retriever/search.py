@@ -132,12 +132,12 @@ def encode_queries(
 ) -> tuple[tuple[Query, ...], EncodedQueries | None]:
     """Return the texts to search with and their vectors: the question first, then its expansion where it is related."""
     queries = weigh_queries(expanded.question, expanded.expansion, profile)
-    question, *others = queries
-    # All sections of a day are as near to it, whatever they are about: it is left to their names.
-    if find_dated(view, question.text):
-        question = replace(question, text=drop_days(question.text))
     with recorder.stage(StageName.EMBED) as note:
         encoder = models.encoder_for(view, recorder)
+        question, *others = queries
+        # All sections of a day are as near to it, whatever they are about: it is left to their names.
+        if encoder and find_dated(view, question.text):
+            question = replace(question, text=drop_days(question.text))
         encoded = encode(encoder, (question, *others), recorder) if encoder else None
         note.text = "one vector" if len(queries) == 1 else f"{len(queries)} texts"
         if encoded is None:
