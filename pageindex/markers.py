@@ -20,6 +20,7 @@ MARKERS = {
     "vitepress": (".vitepress",),
     "quarto": ("_quarto.y*ml",),
 }
+DIALECT_OF = {marker: dialect for dialect, markers in MARKERS.items() for marker in markers}
 
 
 def find_dialect(folder: Path) -> str:
@@ -27,14 +28,11 @@ def find_dialect(folder: Path) -> str:
     for place in (folder, *folder.parents[:LEVELS_ABOVE]):
         with suppress(OSError):
             names = os.listdir(place)  # noqa: PTH208 - names are all that is looked at
-            for dialect, markers in MARKERS.items():
-                for marker in markers:
-                    is_there = all(
-                        fnmatch.filter(names, part) or (place / part).exists() for part in marker.split(" & ")
-                    )
-                    # An extension: Sphinx reads other kinds, too.
-                    if is_there and (marker != "conf.py" or "myst" in (place / marker).read_text("utf-8", "replace")):
-                        return dialect
+            for marker, dialect in DIALECT_OF.items():
+                is_there = all(fnmatch.filter(names, part) or (place / part).exists() for part in marker.split(" & "))
+                # An extension: Sphinx reads other kinds, too.
+                if is_there and (marker != "conf.py" or "myst" in (place / marker).read_text("utf-8", "replace")):
+                    return dialect
             if ".git" in names:  # nothing above a repository counts
                 break
     return "commonmark"
