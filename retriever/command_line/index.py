@@ -6,7 +6,6 @@ import time
 import webbrowser
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
@@ -20,10 +19,6 @@ from retriever.errors import RetrieverError, UsageError, suggest
 from retriever.indexing.request import IndexReport
 from retriever.looking.indexes import ListedIndex, drop_index, list_indexes, resolve_name
 from retriever.settings import DEFAULT_PROFILE, INDEX_SECTIONS, load_profile
-
-if TYPE_CHECKING:
-    pass
-
 
 SIGNS = {"well": "ok", "note": "note", "problem": "PROBLEM"}  # of what `doctor` found
 

@@ -120,6 +120,7 @@ class OnnxEncoder(TokenEncoder):
         self._limit = min(settings.max_tokens, card.max_tokens)
         self.fingerprint = fingerprint((*asdict(card).values(), *self._prefixes, self._limit))
         self.dimension = card.dimension
+        self.is_reader = card.is_reader
         self.name = folder.name
         self.bundled_as = {path: name for name, path in BUNDLED_MODELS.items()}.get(folder, "")
         """Its name in `encoder.model`, `english` or `multilingual`; empty where it does not come along."""
@@ -132,11 +133,6 @@ class OnnxEncoder(TokenEncoder):
         of_tokens = self._model.run((own, token_type) for own in ids)
         rows = [vectors.mean(axis=0) if self._card.pooling == "mean" else vectors[0] for vectors in of_tokens]
         return unit_rows(rows, len(texts), source=self.name)
-
-    @property
-    def is_reader(self) -> bool:
-        """Return whether it has learned to read a question and a text together."""
-        return self._card.is_reader
 
     def score(self, question: str, texts: Sequence[str]) -> list[float]:
         """Return logits, which rise with how well each text answers, of a model that can read; EncoderError."""

@@ -215,7 +215,7 @@ COMMON = Path(__file__).parent / "common"
 LISTED = ("german", "french", "spanish", "portuguese", "italian", "dutch", "swedish", "danish", "norwegian")
 
 
-def is_common(word: str, languages: Iterable[str] = LISTED) -> bool:
+def is_common(word: str, languages: Iterable[str]) -> bool:
     """Return whether a word is a common one of some languages."""
     # A search of the text takes .1 ms; a set of its words would take 5 ms to make, and 3 MB.
     line = f"\n{remove_accents(word.lower())}\n"
