@@ -64,7 +64,7 @@ UNIGRAM_NAME = "unigram.txt"
 MAX_TOKENS = 256  # that the exported model reads
 ABROAD, SAME_DOCUMENTS = "guides-abroad", "opensourceguide"  # corpora: the second has the first one's texts in English
 # Of `teach`. A step asks BATCH questions abroad and twice as many in English.
-RANK, STEPS, BATCH, WARM_UP, SHARE = 16, 236, 42, 12, 1 / 3
+FIRST_LAYER, RANK, STEPS, BATCH, WARM_UP, SHARE = 1, 16, 236, 42, 12, 1 / 3
 LEARNING_RATE, DROPOUT, TEMPERATURE, QUESTION_TYPE = 1e-3, 0.1, 0.02, 1
 TAUGHT_TOKENS, TAUGHT_CHUNKS = 120, 5  # of a chunk, of a section
 # Corpora, and languages of questions about English documents, that measure what is learned.
@@ -502,7 +502,7 @@ def learn_adapters(start: Path, taught: TaughtQuestions) -> Adapters:
 
     torch.manual_seed(1)
     model = AutoModel.from_pretrained(start, add_pooling_layer=False, local_files_only=True).eval()
-    learned = adapt(model)
+    learned = adapt(model, FIRST_LAYER, DROPOUT)
     chance = np.random.default_rng(1)
     abroad = [row for row in taught.questions if row.is_abroad]
     english = [row for row in taught.questions if not row.is_abroad]
@@ -525,8 +525,10 @@ def learn_adapters(start: Path, taught: TaughtQuestions) -> Adapters:
     return {name: (down.detach().numpy(), up.detach().numpy()) for name, (down, up) in learned.items()}
 
 
-def adapt(model: "torch.nn.Module") -> "dict[str, tuple[torch.Tensor, torch.Tensor]]":
-    """Freeze a model, and return A and B of each of its matrices."""
+def adapt(
+    model: "torch.nn.Module", first_layer: int, dropout: float = 0.0
+) -> "dict[str, tuple[torch.Tensor, torch.Tensor]]":
+    """Freeze a model, and return A and B of each matrix of its layers from one on, counted from 0."""
     import torch
     from torch.nn import functional
 
@@ -539,11 +541,11 @@ def adapt(model: "torch.nn.Module") -> "dict[str, tuple[torch.Tensor, torch.Tens
         up = torch.zeros(RANK, linear.out_features).requires_grad_()
         learned[name] = down, up
         linear.register_forward_hook(
-            lambda _, given, result: result + functional.dropout(given[0], DROPOUT) @ down @ up
+            lambda _, given, result: result + functional.dropout(given[0], dropout) @ down @ up
         )
 
     for name, module in model.named_modules():
-        if isinstance(module, torch.nn.Linear) and ".layer.0." not in f".{name}":
+        if isinstance(module, torch.nn.Linear) and int(name.split(".")[2]) >= first_layer:
             add(name, module)
     return learned
 

@@ -37,7 +37,7 @@ from retriever.embedding.encoder import BUNDLED_MODELS
 from retriever.embedding.onnx import ASKED_TYPE, MODEL_NAME, READ_TYPE, ModelCard, OnnxEncoder
 from retriever.lexical.tokens import tokenize_unit
 from scripts.bert_graph import HIDDEN, LOGITS, Graph, Weights
-from scripts.multilingual import ABROAD, MEASURED, MEASURED_ACROSS, TAUGHT_TOKENS, find_group, write_hashes
+from scripts.multilingual import ABROAD, MEASURED, MEASURED_ACROSS, TAUGHT_TOKENS, adapt, find_group, write_hashes
 from scripts.multilingual_graph import add_adapters, move_large
 from scripts.reader_data import TRAINING, ask, cut, is_marked, measure_rarity, name, read_data, read_rows
 
@@ -48,8 +48,8 @@ if TYPE_CHECKING:
 MOST_QUESTIONS, OTHER_SECTIONS = 480, 100
 # Sections that are near, units of each; right units of a section, and wrong ones.
 RIVALS, OF_RIVAL, RIGHT, WRONG = 5, 2, 4, 6
-# Of `learn`. From which layer on something is added, its rank, and the width of the head.
-FROM_LAYER, RANK, HEAD = 4, 16, 32
+# Of `learn`. From which layer on something is added, and the width of the head.
+FROM_LAYER, HEAD = 4, 32
 LEARNING_RATE, OF_HEAD, WARM_UP, QUESTIONS = 1e-3, 5, 10, 16
 ABROAD_SHARE, LEFT_OUT = 0.45, 0.15
 DRAWN_RIGHT, DRAWN_WRONG, DRAWN_RIVALS = 2, 2, 2  # units of a question in a step
@@ -180,13 +180,9 @@ class Reader:
         torch.manual_seed(1)
         self.model = AutoModel.from_pretrained(start, add_pooling_layer=False, local_files_only=True).eval()
         self.encoder = OnnxEncoder(BUNDLED_MODELS["multilingual"])
-        self.learned: dict[str, torch.Tensor] = {}
-        for parameter in self.model.parameters():
-            parameter.requires_grad = False
-        for number, layer in enumerate(self.model.encoder.layer):
-            for path, module in layer.named_modules():
-                if number >= FROM_LAYER and isinstance(module, torch.nn.Linear):
-                    self._add(f"encoder.layer.{number}.{path}", module)
+        adapters = adapt(self.model, FROM_LAYER)
+        self.learned = {f"{name}.down": down for name, (down, _) in adapters.items()}
+        self.learned |= {f"{name}.up": up for name, (_, up) in adapters.items()}
         size = self.model.config.hidden_size
         self.learned |= {
             "head.down": (torch.randn(size, HEAD) / math.sqrt(size)).requires_grad_(),
@@ -195,14 +191,6 @@ class Reader:
             "head.alike": torch.zeros(size).requires_grad_(),
             "head.zero": torch.zeros(1).requires_grad_(),
         }
-
-    def _add(self, path: str, linear: "torch.nn.Linear") -> None:
-        import torch
-
-        down = (torch.randn(linear.in_features, RANK) / math.sqrt(linear.in_features)).requires_grad_()
-        up = torch.zeros(RANK, linear.out_features).requires_grad_()
-        self.learned[f"{path}.down"], self.learned[f"{path}.up"] = down, up
-        linear.register_forward_hook(lambda _, given, result: result + given[0] @ down @ up)
 
     def fill(self, pairs: Sequence[tuple[str, str]]) -> None:
         """Begin with a head whose inner values are spread about 0, and whose logit is how alike the two texts are."""
