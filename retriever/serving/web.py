@@ -209,7 +209,7 @@ class Pages:
             # A folder has no text; a file without lines of its own has that of its sections, an empty one none.
             if named and (named.kind is NodeKind.FOLDER or not (named.span or outline.tree.children(named.id))):
                 nodes = outline.tree.children(named.id)
-                return self._render("list.html", visit, nodes=nodes, **_show_place(outline, named))
+                return self._render("document.html", visit, nodes=nodes, **_show_place(outline, named))
             excerpt = read_excerpt(view.connection, visit.node, access)
             node = named or outline.tree.node(excerpt.node_id)
             shown, following = cut_excerpt(excerpt, MAX_SHOWN_BYTES, visit.first)

@@ -127,8 +127,7 @@ def test_a_question_is_answered_with_its_section(seen: Seen) -> None:
     assert box.locator("h2").inner_text() == "Answer"
     assert box.locator("blockquote .text").first.inner_text().startswith("A stamp pays for the journey of a letter.")
     assert page.locator("main").inner_text().count("A stamp pays for") == 1, "no sentence is shown twice"
-    cited = [str(button.get_attribute("data-copy")) for button in page.locator(".hits [data-copy]").all()]
-    assert page.locator("#said").inner_text() == f"Answer. {len(cited)} sections."
+    assert page.title().startswith(QUESTION), "a screen reader says it of a page that has come"
     assert "A section probably answers this" in page.locator(".facts").inner_text()
     assert f"question={QUESTION.split()[0]}" in page.url
     link = first.locator(".citation").get_attribute("href") or ""
@@ -193,14 +192,13 @@ def test_a_follow_up_is_understood_by_the_questions_of_the_tab(seen: Seen) -> No
 def test_filters_are_chosen_under_more(seen: Seen) -> None:
     page = seen.ask("flowers of tomatoes")
     page.get_by_text("Filters", exact=True).click()
-    folders = page.locator("datalist#folders option").evaluate_all("all => all.map(one => one.value)")
+    folders = page.locator("datalist#in option").evaluate_all("all => all.map(one => one.value)")
     assert folders == ["garden", "garden/deep", "garden/deep/er"]
     page.get_by_label("Folder").fill("garden/deep")
     page.keyboard.press("Enter")
     page.wait_for_url("**in=garden**")
     page.locator(".facts", has_text="in:garden/deep").wait_for()
     assert page.get_by_label("Folder", exact=True).input_value() == "garden/deep"
-    page.get_by_text("Filters", exact=True).click()
     page.get_by_label("Question").press_sequentially("!", delay=20)  # what is found as one types is in it as well
     page.locator(".hits.typed article").first.wait_for()
     assert page.locator(".typed .crumbs").all_inner_texts() == ["garden deep er well.md"]
@@ -278,7 +276,7 @@ def test_the_home_of_a_flat_folder_lists_its_files_the_latest_first(seen: Seen, 
     os.utime(tmp_path / "docs" / "old.md", (1e9, 1e9))
     with served(index, "--web") as server:
         flat = replace(seen, url=server.url)
-        files = flat.open("/").locator(".files li:visible")
+        files = flat.open("/").locator(".listed li:visible")
         assert [text.partition(" ")[0] for text in files.all_inner_texts()] == ["New", "Old"]
         seen.page.get_by_label("Filter the files").fill("well")
         assert files.count() == 1

@@ -1,13 +1,12 @@
-// What the page does more with a script: it asks without loading anew and shows what is found as one types, goes through
-// the hits by keys, copies citations and code, filters files, and remembers the last questions in this browser.
-// Everything here but the last has a form or a link behind it that works without.
+// What the page does more with a script: it shows what is found as one types, goes through the hits by keys, copies
+// citations and code, filters files, and remembers the last questions in this browser. All else is forms and links.
 "use strict";
 
 const question = document.getElementById("question");
 const said = document.getElementById("said");
 
 async function fetched(address, signal) {
-  const response = await fetch(address, { headers: { Accept: "text/html" }, signal });
+  const response = await fetch(address, { signal });
   return new DOMParser().parseFromString(await response.text(), "text/html");
 }
 
@@ -18,49 +17,39 @@ function say(text) {
 
 // The last questions, which this browser alone keeps; it may refuse to keep anything
 
-const RECENT = "hybrid-retrieve.recent";
+const RECENT = "hybrid-retrieve.questions";
 const MAX_RECENT = 10;
 
-function recent() {
+function keepQuestion() {
   try {
-    const known = JSON.parse(localStorage.getItem(RECENT) ?? "[]");
-    return Array.isArray(known) ? known.filter((item) => typeof item === "string").slice(0, MAX_RECENT) : [];
+    const known = localStorage.getItem(RECENT)?.split("\n") ?? [];
+    const asked = new Set([question.defaultValue.trim(), ...known].filter(Boolean));
+    const kept = [...asked].slice(0, MAX_RECENT);
+    localStorage.setItem(RECENT, kept.join("\n"));
+    return kept;
   } catch {
     return [];
   }
 }
 
-function keepRecent(questions) {
-  try {
-    localStorage.setItem(RECENT, JSON.stringify(questions.slice(0, MAX_RECENT)));
-  } catch { /* then none are shown */ }
-}
-
-function rememberQuestion() {
-  const asked = question.value.trim();
-  if (asked) keepRecent([asked, ...recent().filter((item) => item !== asked)]);
-}
-
-function showRecent() {
+function showRecent(questions) {
   const section = document.getElementById("recent");
-  if (!section) return;
-  const links = recent().map((asked) => {
-    const item = document.createElement("li");
+  if (!section || !questions.length) return;
+  for (const asked of questions) {
     const link = document.createElement("a");
     link.href = `/?${new URLSearchParams({ question: asked })}`;
     link.textContent = asked;
     link.dir = "auto";
-    item.append(link);
-    return item;
-  });
-  section.querySelector("ul").replaceChildren(...links);
-  section.hidden = !links.length;
-  section.querySelector("button").onclick = () => {
-    keepRecent([]);
+    section.querySelector("ul").append(document.createElement("li"));
+    section.querySelector("li:last-child").append(link);
+  }
+  section.hidden = false;
+  section.querySelector("button").addEventListener("click", () => {
+    localStorage.removeItem(RECENT);
     section.hidden = true;
     question.focus();
     say("Cleared");
-  };
+  });
 }
 
 // As one types: titles and passages in place of the results, which come back when the question is emptied
@@ -108,115 +97,40 @@ question.addEventListener("input", (event) => {
 
 // While the documents are read: the page that was wanted comes by itself, and meanwhile a question can be written
 
-const LOOK_MS = 700;
-let looking = 0;
+const LOOK_MS = 1000;
 
-function followIndexing() {
-  clearTimeout(looking);
-  if (document.querySelector(".waiting")) looking = setTimeout(lookAgain, LOOK_MS);
-  else if (document.getElementById("embedding")) looking = setTimeout(lookAtShare, 3 * LOOK_MS);
-}
-
-async function lookAgain() {
+async function followIndexing() {
+  const progress = document.querySelector("#reading, #embedding");
+  if (!progress) return;
   try {
-    const next = await fetched(location.pathname + location.search);
-    if (next.querySelector(".waiting")) {
-      document.getElementById("results").replaceWith(next.getElementById("results"));
-      followIndexing();
-      return;
+    const next = await fetched(location.href);
+    const now = next.getElementById(progress.id);
+    if (now) {
+      progress.replaceWith(now);
+    } else {
+      document.getElementById("page").replaceWith(next.getElementById("page"));
+      document.title = next.title;
+      prepare();
+      say("The documents can be asked now");
+      if (question.value !== question.defaultValue) showTyped();
     }
-    document.getElementById("page").replaceWith(next.getElementById("page"));
-    document.title = next.title;
-    document.body.className = next.body.className;
-    prepare();
-    if (question.value.trim() && !new URLSearchParams(location.search).has("question")) showTyped();
-    say("The documents can be asked now");
-  } catch {
-    followIndexing();
-  }
-}
-
-async function lookAtShare() {
-  try {
-    const next = await fetched("/");
-    const note = document.getElementById("embedding");
-    const now = next.getElementById("embedding");
-    if (now && note) note.replaceWith(now);
-    else if (note) note.remove();
   } catch { /* the next look */ }
-  followIndexing();
+  setTimeout(followIndexing, LOOK_MS);
 }
 
-// Asking
+// Asking: an address has no field that is empty, and a question that is there can be written on
 
-let shown = location.pathname + location.search;
-let underWay = ""; // the address that is under way
-
-async function show(address, remember) {
-  if (underWay === address) return; // Enter in a filter submits the form, and so does the change of the filter
-  underWay = address;
-  stopTyping();
-  before = null;
-  const page = document.getElementById("page");
-  page.setAttribute("aria-busy", "true");
-  try {
-    const next = await fetched(address);
-    if (underWay !== address) return; // something else was asked meanwhile
-    underWay = "";
-    page.replaceWith(next.getElementById("page"));
-    document.title = next.title;
-    document.body.className = next.body.className;
-    if (remember) history.pushState({}, "", address);
-    shown = address;
-    question.value = next.getElementById("question").value;
-    for (const part of ["#ask .more > div", "#ask .chips"]) document.querySelector(part).replaceWith(next.querySelector(part));
-    for (const old of document.querySelectorAll("#ask [name=after]")) old.remove();
-    document.getElementById("ask").append(...next.querySelectorAll("#ask [name=after]"));
-    scrollTo(0, 0);
-    prepare();
-    announce();
-  } catch {
-    location.assign(address); // the browser says better than this page could what is wrong
-  }
-}
-
-function announce() {
-  const hits = document.querySelectorAll(".hits > li").length;
-  const verdict = document.querySelector(".verdict");
-  const failure = document.querySelector(".failure p");
-  if (failure) say(failure.textContent);
-  else if (verdict) say(`${verdict.textContent.replace(/[.:]$/, "")}. ${hits} ${hits === 1 ? "section" : "sections"}.`);
-}
+if (question.autofocus) question.selectionStart = question.value.length;
 
 document.getElementById("ask").addEventListener("submit", (event) => {
   event.preventDefault();
-  rememberQuestion();
-  show(`/?${readForm()}`, true);
+  stopTyping();
+  location.assign(`/?${readForm()}`);
 });
-document.querySelector("#ask .more").addEventListener("change", () => {
-  if (question.value.trim()) document.getElementById("ask").requestSubmit();
-});
-addEventListener("click", (event) => {
-  const link = event.target.closest?.("a[href^='/answer']");
-  if (!link || event.ctrlKey || event.metaKey || event.shiftKey) return;
-  event.preventDefault();
-  say("The language model writes");
-  show(link.getAttribute("href"), true);
-});
-addEventListener("popstate", () => {
-  if (location.pathname + location.search !== shown) show(location.pathname + location.search, false); // else a fragment
-});
-
-addEventListener("click", (event) => { if (event.target.closest?.(".hits a")) rememberQuestion(); });
 
 // Keys
 
-const hits = () => [...document.querySelectorAll(".hits article")];
-
-function goTo(article) {
-  article?.focus({ preventScroll: true });
-  article?.scrollIntoView({ block: "nearest" });
-}
+const hits = () => [...document.querySelectorAll(".hits h2 a")];
 
 document.addEventListener("keydown", (event) => {
   if ((event.ctrlKey || event.metaKey) && event.key.toLowerCase() === "k") {
@@ -227,7 +141,7 @@ document.addEventListener("keydown", (event) => {
     return;
   } else if (event.target === question && event.key === "ArrowDown" && hits().length) {
     event.preventDefault();
-    goTo(hits()[0]);
+    hits()[0].focus();
   } else if (event.target.closest?.(".hits")) {
     fromHit(event);
   }
@@ -236,10 +150,10 @@ document.addEventListener("keydown", (event) => {
 // Letters are keys only where a hit has the focus, so that they stay letters to speech input everywhere else.
 function fromHit(event) {
   const all = hits();
-  const at = all.indexOf(event.target.closest("article"));
-  if (event.key === "j" || event.key === "k") goTo(all[at + (event.key === "j" ? 1 : -1)]);
+  const at = all.indexOf(event.target.closest("article").querySelector("h2 a"));
+  if (event.key === "j") all[at + 1]?.focus();
+  else if (event.key === "k") all[at - 1]?.focus();
   else if (event.key === "Escape") question.focus();
-  else if (event.key === "Enter" && event.target.matches("article")) event.target.querySelector("h2 a").click();
   else return;
   event.preventDefault();
 }
@@ -282,14 +196,12 @@ addEventListener("input", (event) => {
 });
 
 function prepare() {
-  showRecent();
+  showRecent(keepQuestion());
   addCopyButtons();
-  followIndexing();
   const tree = document.getElementById("documents");
   const lit = tree?.querySelector(".here, .lit");
-  if (lit && lit.getBoundingClientRect().top > tree.getBoundingClientRect().bottom - 80) {
-    tree.scrollTop = lit.getBoundingClientRect().top - tree.getBoundingClientRect().top - 120;
-  }
+  if (lit) tree.scrollTop = lit.offsetTop - tree.clientHeight / 2;
 }
 
 prepare();
+followIndexing();
