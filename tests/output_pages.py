@@ -2,11 +2,13 @@
 
 A page is Markdown. A block ```` ```md PATH ```` writes a document into the page's folder. A block ```` ```console ````
 holds command lines behind `$ `, and below each what it prints: standard output, then standard error, then its exit
-status where that is not 0. `hybrid-retrieve` runs in this process, with the variables before it; all else in a shell.
+status where that is not 0. `hybrid-retrieve` runs in this process, with the variables before it; `agent TOOL ARGUMENTS`
+prints what a tool of the MCP server answers, `browser ADDRESS` the results of a web page; all else runs in a shell.
 """
 
 import contextlib
 import io
+import json
 import os
 import re
 import shlex
@@ -18,7 +20,12 @@ from pathlib import Path
 
 import pytest
 
+from starlette.testclient import TestClient
+
 from hybrid_retrieve import main
+from retriever.serving import ServedIndex
+from retriever.serving.web import make_web_app
+from tests.real.served import tell
 
 CASES = Path(__file__).with_name("output_cases")
 BLOCK = re.compile(r"^```(md (?P<path>\S+)|console)\n(?P<content>.*?)^```$", re.DOTALL | re.MULTILINE)
@@ -27,6 +34,7 @@ PROGRAM = "hybrid-retrieve"
 CHANGING = (
     (re.compile(r"\d+\.\d+ s\b"), "0.0 s"),
     (re.compile(r"^ *\d+\.\d(?=  [a-z])", re.MULTILINE), "0.0"),  # milliseconds of a stage
+    (re.compile(r"\d+ ms\b"), "0 ms"),
     (re.compile(r"\d+(\.\d+)? (kB|MB)\b"), "0 kB"),
     (re.compile(r"-[0-9a-f]{8}\b"), "-00000000"),
 )
@@ -68,6 +76,9 @@ def run_command(command: str) -> str:
     if words[0] == "cd":
         os.chdir(words[1])
         return ""
+    if words[0] in ("agent", "browser"):
+        with ServedIndex() as library:
+            return visit(library, *words)
     if words[0] != PROGRAM:
         subprocess.run(["/bin/sh", "-ec", command], check=True)
         return ""
@@ -78,6 +89,16 @@ def run_command(command: str) -> str:
         code = main(words[1:])
     status = f"[exit status {code}]\n" if code else ""
     return f"{out.getvalue()}{err.getvalue()}{status}"
+
+
+def visit(library: ServedIndex, who: str, name: str, given: str = "") -> str:
+    """Return what a tool answers, or the lines of a web page from its results on, or from where it is `given`."""
+    if who == "agent":
+        return f"{tell(library, name, **json.loads(given))}\n"
+    with TestClient(make_web_app(library)) as web:
+        page = web.get(name).text
+    lines = filter(None, map(str.strip, page[page.find(given or "<main") :].partition("<footer")[0].split("\n")))
+    return "\n".join([*lines, ""])
 
 
 def settle(printed: str, home: Path) -> str:
