@@ -44,30 +44,6 @@ def test_a_line_that_answers_better_never_lowers_the_verdict(signals: Signals, o
     assert ORDER.index(worse.verdict) <= ORDER.index(better.verdict)
 
 
-NOTHING, ANSWERS = weigh_reading(Reading(-6.0, 0.4)), weigh_reading(Reading(6.0, 0.85))
-KNOWN = Signals(0.9, 1.0, 1.0, "question", 6.0, 0.3)
-STRANGE = Signals(0.3, 0.4, 0.0, "question", 3.0, 0.1, is_strange=True)
-VERDICTS = [
-    ("answered", KNOWN),
-    ("none", replace(KNOWN, reading=NOTHING)),
-    ("weak", replace(KNOWN, reading=NOTHING, coverage=1.0)),  # one section has all of the words
-    ("none", STRANGE),
-    ("answered", replace(STRANGE, reading=ANSWERS)),
-    ("weak", replace(KNOWN, lacks_day=True)),
-    ("weak", Signals(0.0, 1.0, 0.0, "words", 20.0, 1.0)),  # a word that no section has
-]
-
-
-@pytest.mark.parametrize(("verdict", "signals"), VERDICTS, ids=range(len(VERDICTS)))
-def test_what_is_read_decides_where_words_would_say_the_opposite(verdict: str, signals: Signals) -> None:
-    assert assess(signals).verdict == verdict
-
-
-def test_the_reading_of_another_language_counts_for_nothing() -> None:
-    assert assess(replace(KNOWN, reading=NOTHING, in_english=False)) == assess(KNOWN)
-    assert assess(replace(STRANGE, reading=ANSWERS, in_english=False)) == assess(STRANGE)
-
-
 @given(SIGNALS, SIGNALS)
 def test_the_verdict_follows_the_confidence(some: Signals, others: Signals) -> None:
     if (some.margin is None) != (others.margin is None):

@@ -12,6 +12,7 @@ from pageindex.formats import decode
 from pageindex.front_matter import read_front_matter
 from pageindex.node import Span
 from pageindex.summary import link_density
+from pageindex.text import cut_text
 from pageindex.units import read_units
 from retriever.answering.sentences import find_conflict
 from retriever.display import find_highlights, make_editor_link
@@ -49,9 +50,18 @@ def find_prefixes(model: str, query: str, document: str) -> tuple[str, str]:
 
 
 def give_verdict(
-    coverage: float, known: float, together: float, form: QuestionForm, margin: float, lead: float, abroad: str
-) -> str:
-    return assess(Signals(coverage, known, together, form, margin, lead, abroad=abroad == "yes")).verdict
+    coverage: float,
+    known: float,
+    together: float,
+    form: QuestionForm,
+    margin: float,
+    lead: float,
+    reading: float,
+    kind: str,
+) -> tuple[str, float]:
+    kinds = [name in kind.split() for name in ("abroad", "is_strange", "lacks_day", "is_named")]
+    found = assess(Signals(coverage, known, together, form, margin, lead, reading, "foreign" not in kind, *kinds))
+    return found.verdict, round(found.confidence, 3)
 
 
 def screen_passage(question: str, text: str, name: str) -> tuple[str, str]:
@@ -119,6 +129,7 @@ TABLES: dict[str, dict[str, Callable[..., object]]] = {
     "words": {
         "A date of front matter, in seconds": lambda date: read_front_matter(f"---\ndate: {date}\n---\n").dated,
         "A text that is cut": cut,
+        "Parts of a text": lambda text, most: "/".join(text[start:end] for start, end in cut_text(text, most)),
         "Days": lambda text: " ".join(find_days(text)),
         "Marked words": mark_words,
         "Terms of a property": lambda key, value: " ".join(tokenize_properties([(key, value)])),
