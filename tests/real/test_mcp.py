@@ -268,7 +268,7 @@ def test_an_answer_is_checked_and_what_does_not_hold_is_not_told(
     ollama.kill()
     quoted = tell(with_model, "answer", question=STAMPS)
     nothing = tell(with_model, "answer", question="zebra quantum chromodynamics?")
-    assert "written by llama3.2 and checked" in written
+    assert "instructions.\nThe sentences are written by llama3.2 and checked; the sections follow them.\n" in written
     assert "\n`A stamp pays for the journey.` `mail.md:7-8`\n" in written
     assert "evil" not in written
     assert {citation.partition(":")[0] for citation in CITED.findall(written)} == {"mail.md"}

@@ -49,7 +49,7 @@ def test_one_text_is_as_good_as_a_list(docs: Path) -> None:
         for folders in ("~.md", ["~.md"]):
             scope = Scope(folders)  # type: ignore[arg-type]
             assert [hit.file for hit in retriever.search(AskRequest("fruit", scope=scope)).hits] == ["~.md"]
-        assert retriever.search(AskRequest("fruit", conversation="apples?")).hits
+    assert AskRequest("fruit", conversation="apples?").conversation == ("apples?",)
     assert forget_documents("~.md", list_indexes()[0].path).forgotten == ("~.md",)
 
 
