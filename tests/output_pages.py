@@ -19,7 +19,6 @@ from itertools import takewhile
 from pathlib import Path
 
 import pytest
-
 from starlette.testclient import TestClient
 
 from hybrid_retrieve import main

@@ -107,19 +107,6 @@ def test_an_index_from_elsewhere_says_how_much_it_holds_alone(index: Path, tmp_p
     assert "Titles" not in said
 
 
-def test_where_nothing_answers_nothing_is_quoted(library: ServedIndex) -> None:
-    found = tell(library, "search", question="quantum chromodynamics of gluons")
-    assert "sections, none (" in found
-    assert "no text is quoted" in found
-    assert CITED.search(found)
-    assert "```" not in found
-
-
-def test_what_is_found_is_quoted(library: ServedIndex) -> None:
-    found = tell(library, "search", question="what pays for a letter?")
-    assert "`Mail > Stamps`\n```\n## Stamps\n\nA stamp pays" in found
-
-
 def test_what_documents_say_stands_in_fences(library: ServedIndex) -> None:
     text = tell(library, "read", place="hostile.md")
     assert text.endswith(f"\n````\n# Hostile\n\n{HOSTILE}````")
@@ -139,25 +126,6 @@ def test_a_long_text_is_opened_at_its_passage(library: ServedIndex) -> None:
     shown, following = cut_excerpt(library.open().read("long.md"), 300, first=7)
     assert (shown.span.first, shown.text) == (7, "\n".join([*LONG.split("\n")[6 : shown.span.last], ""]))
     assert following.startswith(f"long.md:{shown.span.last + 1}-")
-
-
-def test_a_line_that_is_too_long_is_said_to_be_cut(tmp_path: Path) -> None:
-    pages = {"long.md": f"# Long\n\n{'word ' * 900}\n\nEnd.\n"}
-    with ServedIndex(index=str(indexed(tmp_path, pages, WORDS_ALONE))) as library:
-        said = tell(library, "read", place="long.md:3-5", max_tokens=300)
-        last = tell(library, "read", place="long.md:3", max_tokens=300)
-        assert "End." in tell(library, "read", place="long.md:3-5", max_tokens=4_000)
-    for text in (said, last):
-        assert text.endswith("\n```\ncut in line 3; a larger max_tokens shows more")
-
-
-def test_hits_that_do_not_fit_are_counted(tmp_path: Path) -> None:
-    pages = {f"{n}.md": f"# {'Long ' * 20}\n\nShip number {n}.\n" for n in range(9)}
-    with ServedIndex(index=str(indexed(tmp_path, pages, WORDS_ALONE))) as library:
-        said = tell(library, "search", question="which ship?", top_k=9, max_tokens=300)
-    shown = CITED.findall(said)
-    assert shown
-    assert said.endswith(f"\ncut: {9 - len(shown)} more; a larger max_tokens shows more")
 
 
 def test_every_answer_stays_below_its_limit(library: ServedIndex) -> None:

@@ -7,7 +7,7 @@ import pytest
 from _pytest.mark import ParameterSet  # the type of pytest.param, which pytest does not export
 
 from pageindex.blocks import read_blocks
-from pageindex.document import parse_document
+from pageindex.document import name_document, parse_document
 from pageindex.formats import decode
 from pageindex.front_matter import read_front_matter
 from pageindex.node import Span
@@ -38,6 +38,11 @@ from tests.tables import read_table
 
 def compare_sentences(languages: str, claim: str, cited: str) -> str:
     return find_conflict(claim, cited, languages=tuple(languages.split()))
+
+
+def call_document(path: str, title: str) -> tuple[str, str]:
+    called, above = name_document(path, title, ())
+    return called, "".join(above)
 
 
 def decode_latin(raw: str) -> tuple[str, str]:
@@ -103,6 +108,7 @@ TABLES: dict[str, dict[str, Callable[..., object]]] = {
     "names": {
         "How a name is spelled": spell_name,
         "The number of a title": split_number,
+        "What a document is called": call_document,
         "What a heading is called besides": lambda title: ", ".join(sorted(list_names(title) - {title})),
     },
     "questions": {
