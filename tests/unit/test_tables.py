@@ -24,14 +24,14 @@ from retriever.lexical.tokens import tokenize
 from retriever.places.view import ScopedDocument
 from retriever.query import Expansion
 from retriever.searching.citations import find_anchor
-from retriever.searching.confidence import assess
+from retriever.searching.confidence import assess, weigh_reading
 from retriever.searching.follow_up import is_follow_up
 from retriever.searching.hits import find_question_words
 from retriever.searching.passage import Asked, find_passage, score_node
 from retriever.searching.question_words import cut_words, read_form, read_kind
 from retriever.settings import EncoderSettings
 from retriever.text import cut
-from retriever.types import Cited, QuestionForm, Signals
+from retriever.types import Cited, QuestionForm, Reading, Signals
 from tests.sections import make_node
 from tests.tables import read_table
 
@@ -82,11 +82,12 @@ def read_summary(dialect: str, text: str) -> str:
     return parse_document("a.md", text, dialect=dialect).nodes[0].node.summary
 
 
-def read_section(text: str, question: str) -> tuple[str, str]:
+def read_section(text: str, question: str) -> tuple[str, str, str]:
     node = make_node(f"## Gear\n\n{text}", "a.md#gear", "Gear")
     asked = Asked(read_kind(question), dict.fromkeys(tokenize(question), 1.0), ())
-    found = find_passage(node, asked, score_node(node, asked))
-    return str(found.span), found.sentence
+    scored = score_node(node, asked)
+    found = find_passage(node, asked, scored)
+    return str(found.span), found.sentence, " ".join(f"{score:.2f}" for score in scored.scores)
 
 
 def find_lines(text: str, now: str) -> str:
@@ -116,6 +117,7 @@ TABLES: dict[str, dict[str, Callable[..., object]]] = {
         "Verdicts": give_verdict,
         "What a follow-up asks for": lambda before, question: read_kind(question, before).value,
         "What a question asks for": lambda question: read_kind(question).value,
+        "What a reading counts": lambda logit, interaction: round(weigh_reading(Reading(logit, interaction)), 4),
         "What form a question has": lambda question: read_form(cut_words(question)),
         "What is meant as it is written": lambda question: ", ".join(find_exact_names(question)),
         "Whether a question follows others": lambda question: "yes" if is_follow_up(question) else "no",
