@@ -58,6 +58,7 @@ def test_no_byte_of_it_stays(shelf: Shelf, reference: str) -> None:
     assert report.remaining == ()
     assert report.documents == (1 if reference.endswith(".md") else 2)
     assert {secret: shelf.files_with(secret) for secret in sought} == {secret: [] for secret in sought}
+    assert not any(map(Path.is_dir, shelf.index.iterdir())), "ChromaDB has vectors of all texts"
     assert (shelf.docs / "plans" / "secret.md").read_text(encoding="utf-8").count(LEFT) == 2
 
 
