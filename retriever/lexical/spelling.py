@@ -144,7 +144,7 @@ _AROUND = "?!.,:;()'\u2019¿¡«»„“”…"  # what may stand about a word
 class CorrectedQuestion:
     """A question as it is searched for."""
 
-    text: str
+    text: str = ""
     corrections: tuple[Correction, ...] = ()
     half_typed: str = ""
     """A short question as it was typed, if its last word may be the beginning of another one."""
