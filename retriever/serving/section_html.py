@@ -339,10 +339,8 @@ class _Writer:
 
     def _write_block(self, token: Token) -> str | None:
         match token.type:
-            case "fence" | "code_block" | "include":
+            case "fence" | "code_block" | "include" | "math_block":
                 return self._write_code(token)
-            case "math_block":
-                return self._wrap(token, "formula", write_formula(token.content, block=True))
             case "html_block":
                 return self._write_html(token.content)
             case "container_open":
@@ -394,7 +392,7 @@ class _Writer:
 
     def _write_code(self, token: Token) -> str:
         language = (token.info.split() or [""])[0].strip("{}.")
-        if language == "math":
+        if language == "math" or token.type == "math_block":
             return self._wrap(token, "formula", write_formula(token.content, block=True))
         code = token.content.removesuffix("\n")
         if not code.strip():

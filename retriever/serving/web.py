@@ -14,7 +14,6 @@ from typing import Any
 
 from markupsafe import Markup
 from pydantic import Field
-from rich import filesize
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -33,6 +32,7 @@ from retriever.errors import (
     QuestionError,
     RetrieverError,
     ScopeError,
+    UnknownReferenceError,
     UsageError,
 )
 from retriever.indexing.request import FolderAccess
@@ -113,9 +113,7 @@ class Pages:
         self._templates = open_templates(Path(__file__).parent / "templates")
         self._templates.globals.update(
             display=display,
-            pluralize=display.pluralize,
-            format_size=filesize.decimal,
-            link_editor=partial(display.make_editor_link, default="vscode"),
+            highlight=highlight,
             profile=library.profile,
             profiles={name: profile_summary(name) for name in profile_names()},
             no_title=NO_TITLE,
@@ -168,7 +166,6 @@ class Pages:
             can_write=retriever.profile.answer.kind != "extractive",
             excerpts=excerpts,
             tree=tree,
-            highlight=partial(highlight, marked=answer.marked),
             milliseconds=milliseconds_since(begun),
         )
 
@@ -176,8 +173,7 @@ class Pages:
         """Return the list of what is found for a question that may not be whole yet; the rest of the page stays."""
         visit = read_query(request, Visit)
         answer = self._open(visit.profile).search(replace(visit.request, is_typing=True))
-        marked = partial(highlight, marked=answer.marked)
-        return self._render("typed.html", visit, answer=answer, highlight=marked)
+        return self._render("typed.html", visit, answer=answer)
 
     def _home(self, visit: Visit) -> Response:
         retriever = self._open(visit.profile)
@@ -192,7 +188,6 @@ class Pages:
             "home.html",
             visit,
             status=status,
-            changed=[(path, "") for path in status.changed_files],
             titles=titles,
             outline=outline,
             recent=recent,
@@ -254,20 +249,22 @@ class Pages:
 
         During the first indexing it shows how far that is, and the page that was asked for replaces it by itself.
         """
-        message, status = str(error), 404 if isinstance(error, UsageError) else 503
-        if isinstance(error, HTTPException):  # of Starlette: its messages do not say what to do
-            status = error.status_code
-            message = NO_SUCH_PAGE if status == 404 else error.detail.lower()
-        elif isinstance(error, ParametersError | QuestionError) and not isinstance(error, ScopeError):
-            status = 422
-        headers = getattr(error, "headers", None)  # those of Starlette have some
+        message, status, headers = str(error), 503, None
+        match error:
+            case HTTPException():  # of Starlette: its messages do not say what to do
+                status, headers = error.status_code, error.headers
+                message = NO_SUCH_PAGE if status == 404 else error.detail.lower()
+            case ParametersError() | QuestionError() if not isinstance(error, ScopeError):
+                status = 422
+            case UsageError():
+                status = 404
         if request.url.path.startswith("/api/"):
             return JSONResponse({"error": message}, status, headers)
         visit = Visit.model_construct(**parse_query(request, Visit))  # right or wrong, it stays in the form
         if isinstance(error, NotReadyError):
             page = self._render("waiting.html", visit, title="Reading", last=self._library.progress)
         else:
-            near = getattr(error, "near", ())  # places that an unknown reference may mean
+            near = error.near if isinstance(error, UnknownReferenceError) else ()
             page = self._render("failure.html", visit, title="Error", message=message, status=status, near=near)
         return HTMLResponse(page.body, status, headers)
 

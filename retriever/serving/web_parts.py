@@ -66,16 +66,13 @@ class Visit(AskArguments):
                 left = tuple(other for other in values if other != value)
                 yield f"{sign}{value}", address("/", **{**self._asked, sign.removesuffix(":"): left})
 
-    def ask(self) -> str:
-        return address("/", **self._asked)
+    def ask(self, path: str = "/") -> str:
+        """Return the address of the answer; with `/answer` of one that a language model writes."""
+        return address(path, **self._asked)
 
     def ask_alone(self, question: str = "") -> str:
         """Return the address of a question that follows no other."""
         return address("/", **{**self._asked, "question": question or self.question, "after": ()})
-
-    def write(self) -> str:
-        """Return the address of the page on which a language model writes the answer."""
-        return address("/answer", **self._asked)
 
     def read(self, node_id: str) -> str:
         return address("/read", node=node_id, **self._asked)
@@ -146,7 +143,6 @@ class Branch:
     node: Node
     label: str
     rank: int | None  # of the hit that it is
-    is_here: bool  # whether it is what is being read
     below: "tuple[Branch, ...]"
     more: int  # children that are not drawn, of a node that is open
 
@@ -174,7 +170,6 @@ def draw_tree(outline: Outline, ranks: Mapping[str, int], here: str = "") -> lis
             node=node,
             label=outline.label(node.id),
             rank=ranks.get(node.id),
-            is_here=node.id == here,
             below=tuple(draw(child, depth + 1) for child in shown),
             more=len(children) - len(shown),
         )
