@@ -12,7 +12,7 @@ from pydantic import BaseModel, Field
 
 from retriever.answering.sentences import check_sentence, choose_sentences, repeats
 from retriever.errors import LanguageModelError, NoGeneratorError, WrongAnswerError
-from retriever.served.task import USUAL, Task, fence, json_line, new_nonce
+from retriever.served.task import TYPICAL_BYTES, USUAL, Task, fence, json_line, new_nonce
 from retriever.trace import Recorder
 from retriever.types import Answer, CitedSentence, DroppedSentence, Hit, ShortAnswer, StageName
 
@@ -71,7 +71,8 @@ def plan_answer(question: str, generator: "Generator", seconds: float) -> Answer
     for count in range(MOST_SENTENCES, 0, -1):
         empty, _ = build_answer_task(question, (), AnswerPlan(count, 0), seconds)
         room = generator.room(empty)
-        readable = min(room, speed.bytes_in(seconds, empty.usual_tokens) - empty.size)
+        left = seconds - speed.seconds(empty)
+        readable = min(room, int(left * speed.reads * TYPICAL_BYTES))
         if readable >= LEAST_BYTES * count:
             return AnswerPlan(count, readable)
     raise generator.explain_slow(seconds) if room >= LEAST_BYTES else generator.explain_narrow()

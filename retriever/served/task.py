@@ -138,10 +138,6 @@ class Speed:
         """Return about how long a task takes."""
         return task.size / TYPICAL_BYTES / self.reads + task.usual_tokens / self.writes
 
-    def bytes_in(self, seconds: float, written: int) -> int:
-        """Return how many bytes can be read in the seconds beside writing this many tokens."""
-        return int((seconds - written / self.writes) * self.reads * TYPICAL_BYTES)
-
     def __str__(self) -> str:
         """Return `150 tokens a second read, 20 written`."""
         return f"{self.reads:,.0f} tokens a second read, {self.writes:,.0f} written"
