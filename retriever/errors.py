@@ -128,7 +128,7 @@ class UnknownReferenceError(UsageError):
     def __init__(self, reference: str, near: Sequence[str] = ()) -> None:
         self.near = tuple(near)
         question = f"did you mean {' or '.join(map(repr, near))}?" if near else ""
-        super().__init__(f"{reference!r} is not in the index", hint=question or suggest("tree", "to see what is, run"))
+        super().__init__(f"{reference!r} is not in the index", hint=question or "`tree` shows what is")
 
 
 class ClosedError(UsageError):
