@@ -198,6 +198,9 @@ def read_blocks(text: str, first: int = 1, dialect: Dialect = COMMONMARK) -> lis
             end -= 1
         block = Block(_KINDS[token.type], first + begin, first + max(begin, end - 1))
         _fill(block, token, dialect, inline)
+        if block.content and around is not None and around.kind is BlockKind.LIST and around.blocks:
+            # A page counts from the first number on, whatever the others are: many people write `1.` each time.
+            block.content = f"{int(around.blocks[-1].content[:-1]) + 1}{token.markup}"
         if around is not None and around.kind is BlockKind.QUOTE and not around.blocks and is_text:
             _read_callout(around, block)
         (outermost if around is None else around.blocks).append(block)

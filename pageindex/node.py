@@ -57,7 +57,7 @@ class Unit(NamedTuple):  # which takes a third of a dataclass's time to make: a 
     linked: int = 0
     """How many of its characters are the texts of links, of a paragraph or an item that is not cut."""
     number: str = ""
-    """Of an item of an ordered list, as it is written: `7.`; of the list its first item's; empty for others."""
+    """Of an item of an ordered list, as a page shows it: `7.`; of the list its first item's; empty for others."""
 
     @property
     def in_full(self) -> str:

@@ -30,7 +30,7 @@ from retriever.types import Encoder
 
 # Rises when the same documents and settings give other nodes, chunks or tokens: everything is then made anew, and only
 # texts that the encoder has never read are embedded.
-CONFIG_VERSION = 36
+CONFIG_VERSION = 37
 WAIT_FOR_WRITER_S = 10.0
 
 
