@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from pageindex.corpus import CorpusError, find_document, has_documents, list_files
-from retriever.errors import NoIndexError, RetrieverError, UsageError, suggest
+from retriever.errors import IndexUnusableError, NoIndexError, RetrieverError, UsageError, suggest
 from retriever.indexing.request import (
     INDEX_VARIABLE,
     IndexRequest,
@@ -106,6 +106,7 @@ def find_index(index: str | Path | Store | None, docs: Sequence[Path] = ()) -> S
 
     Raises:
         NoIndexError: there is no such index, or none at all; the current folder holds documents that no index covers.
+        IndexUnusableError: the index that covers the current folder cannot be used.
     """
     named = index if index is not None else os.environ.get(INDEX_VARIABLE)
     if named:
@@ -227,6 +228,9 @@ def _find_here() -> Store:
             log.warning("note: %s is part of %s, which is searched", here, outer.path)
         return store
     known = list_indexes()
+    for index in known:
+        if index.trouble and any(map(here.is_relative_to, index.folders)):
+            raise IndexUnusableError(index.trouble)
     own = [index for index in known if is_own(index.store)]
     below = [index for index in own if any(here in Path(folder).parents for folder in index.folders)]
     # Nobody wants an index of a whole home folder.

@@ -1,6 +1,8 @@
 """The index of the folder where one stands, as a user meets it; tests/output_cases/places.md shows what is printed."""
 
 import json
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -27,6 +29,17 @@ def test_at_a_terminal_it_is_offered_to_index_the_folder(place: Path) -> None:
     code, shown = in_terminal(command("keys"), place / "notes", environment(), typed=[(question, b"\n")])
     assert code == 0
     assert b"keys.md:1-3" in shown
+
+
+def test_an_index_of_an_earlier_format_says_that_it_is_one(
+    place: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cli("index", place / "notes")
+    (rows,) = (place / ".data").rglob("index.sqlite")
+    with closing(sqlite3.connect(rows)) as connection:
+        connection.execute("PRAGMA user_version = 1")
+    monkeypatch.chdir(place / "notes")
+    assert "has format 1, this version reads" in cli("keys", code=1).err
 
 
 def test_each_of_all_indexes_answers_with_one_line_of_json(place: Path, cli: Cli) -> None:
