@@ -90,11 +90,7 @@ class KeywordResult:
 
 
 def rank_keyword(view: View, queries: Sequence[Query], profile: Profile) -> KeywordResult:
-    """Rank the sections that share words with the queries, by BM25, and measure what each covers.
-
-    The coverage of a section is the share of a query that it speaks of, where each word weighs by its rarity; of
-    several queries, the sum by their weights. Its evidence falls faster: half of a question's words is less than half
-    of an answer.
+    """Rank the sections that share words with the queries, and read the signs of an answer in the question's own.
 
     Args:
         view: the index.
@@ -104,46 +100,55 @@ def rank_keyword(view: View, queries: Sequence[Query], profile: Profile) -> Keyw
     question = queries[0].text
     languages = view.lexical.detect_question(question)
     typed = cut_words(question, languages)
-    words = {query.text: tokenize(query.text, languages) for query in queries}
-    words[question] += find_days(question)
-    counts = weigh_words([(words[query.text], query.keyword_weight) for query in queries])
-    best = view.lexical.search_weighted(counts, profile.keyword_top_n)
-    # Equal scores by path, not by which document came first: that depends on how the index was made.
-    shown = reading.shown_nodes(view.connection, [key for key, _ in best])
-    found = sorted(best, key=lambda item: (-item[1], shown[item[0]], item[0]))[: profile.keyword_top_n]
-    keys = [key for key, _ in found]
-    # Even the best section may speak of little of the questions: how much, 0 to the sum of their weights.
-    covered = [query.keyword_weight * view.lexical.coverage(words[query.text], keys) for query in queries]
-    coverage = np.sum(covered, axis=0).tolist()
+    weighed = [(tokenize(query.text, languages), query.keyword_weight) for query in queries]
+    words, _ = weighed[0]
+    words += find_days(question)
     form = read_form(typed)
-    # No section covers the pairs of characters that stand across two words: without it, hit@5 of 30 Chinese questions
-    # is .800, with it .967.
-    power = 1.0 if form == "unspaced" else COVERAGE_POWER
-    is_weighed = profile.ranking == "evidence"
-    most: dict[str, float] = {}  # that a section covers, or a heading without text that it stands for
-    for (key, _), own in zip(found, coverage, strict=True):
-        most[shown[key]] = max(own, most.get(shown[key], 0.0))
-    ranked = first_of_each(
-        Ranked(shown[key], score, most[shown[key]] ** power if is_weighed else 1.0) for key, score in found
-    )
-
+    power = COVERAGE_POWER if profile.ranking == "evidence" else 0.0  # by which all count alike
+    if form == "unspaced":
+        # No section covers the pairs of characters that stand across two words: without it, hit@5 of 30 Chinese
+        # questions is .800, with it .967.
+        power = min(power, 1.0)
+    ranked, coverage = rank_by_words(view, weighed, profile.keyword_top_n, power)
     # What the verdict needs to know of the words, while the sections are at hand.
-    terms = view.lexical.describe(words[question])
+    terms = view.lexical.describe(words)
     asked = choose_telling(typed)
-    first = [item.node_id for item in ranked[:TOGETHER_IN]]
-    read = view.tree.read(first)
+    first = view.tree.read([item.node_id for item in ranked[:TOGETHER_IN]])
     return KeywordResult(
-        ranking=Ranking(Source.KEYWORD, "bm25", profile.keyword_weight, tuple(ranked)),
-        words=tuple(dict.fromkeys(words[question])),
+        ranking=Ranking(Source.KEYWORD, "bm25", profile.keyword_weight, ranked),
+        words=tuple(dict.fromkeys(words)),
         signals=Signals(
-            coverage=max(coverage, default=0.0),
+            coverage=coverage,
             known=measure_known(asked, terms, view.spellings),
-            together=measure_together(asked, [read[node_id] for node_id in first], languages),
+            together=measure_together(asked, first.values(), languages),
             form=form,
             in_english=not languages,
             is_strange=has_strange_word(typed, terms, view.spellings),
         ),
     )
+
+
+def rank_by_words(
+    view: View, weighed: Sequence[tuple[Sequence[str], float]], most: int, power: float
+) -> tuple[tuple[Ranked, ...], float]:
+    """Return the sections that share words with queries, by BM25, and how much of these one of them covers.
+
+    Each query is given by its words and its weight. The coverage of a section is the share of a query that it speaks
+    of, where each word weighs by its rarity; of several queries, the sum by their weights. Its evidence, a power of
+    that, falls faster: half of a question's words is less than half of an answer.
+    """
+    best = view.lexical.search_weighted(weigh_words(weighed), most)
+    # Equal scores by path, not by which document came first: that depends on how the index was made.
+    shown = reading.shown_nodes(view.connection, [key for key, _ in best])
+    found = sorted(best, key=lambda item: (-item[1], shown[item[0]], item[0]))[:most]
+    keys = [key for key, _ in found]
+    # Even the best section may speak of little of the questions: how much, 0 to the sum of their weights.
+    covered = [weight * view.lexical.coverage(words, keys) for words, weight in weighed]
+    shares: dict[str, float] = {}  # what a section covers, or a heading without text that it stands for
+    for key, own in zip(keys, np.sum(covered, axis=0).tolist(), strict=True):
+        shares[shown[key]] = max(own, shares.get(shown[key], 0.0))
+    ranked = first_of_each(Ranked(shown[key], score, shares[shown[key]] ** power) for key, score in found)
+    return tuple(ranked), max(shares.values(), default=0.0)
 
 
 # What several of them do
