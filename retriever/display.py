@@ -340,7 +340,7 @@ def dump(value: Any, *left_out: str) -> Any:  # noqa: ANN401 - JSON
         if key == "span" or isinstance(part, Scope):  # their keys are of the object itself
             found |= dump(part)
         elif key in ROWS and isinstance(part, tuple):
-            found[key] = [dict(zip(ROWS[key], row, strict=True)) for row in part]
+            found[key] = [row if isinstance(row, str) else dict(zip(ROWS[key], row, strict=True)) for row in part]
         else:
             found[key] = round(part, 3) if key in TIMES else dump(part)
     return found

@@ -46,9 +46,6 @@ class Retriever(Closing):
         self._models = OpenModels(self._request)
         self._lock = threading.RLock()
 
-    def __repr__(self) -> str:
-        return f"<Retriever of {self.store}{': closed' if self._is_closed else ''}>"
-
     def search(self, question: AskRequest | str, count: int | None = None) -> Answer:
         """Return the sections that answer the question, best first.
 
