@@ -64,6 +64,14 @@ def test_a_token_is_made_and_asked_for(index: Path, tmp_path: Path) -> None:
         assert post(server, message, authorization=f"Bearer {token}")[0] == 200
 
 
+def test_a_browser_opens_where_it_is_asked_for(index: Path, tmp_path: Path) -> None:
+    shown = tmp_path / "shown"
+    for flag in ("--web", "--open"):
+        with served(index, flag, BROWSER=f"sh -c 'echo $0 $1 >> {shown}' {flag} %s") as server:
+            server.wait_until_ready()
+    assert shown.read_text() == f"--open {server.url}/\n"
+
+
 @pytest.mark.parametrize("origin", ["", "https://evil.example"])
 @pytest.mark.parametrize("path", ["/", "/mcp", "/readyz", "/?%ff%fe=1", "/api/search?%ff%fe=1", "/api/node?depth=%ff"])
 def test_every_answer_has_the_strict_headers(server: Served, path: str, origin: str) -> None:
