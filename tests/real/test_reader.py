@@ -33,15 +33,17 @@ def retriever(index: Path) -> Iterator[Retriever]:
 
 
 def test_a_passage_that_answers_has_more_than_one_with_the_same_words() -> None:
-    right, wrong = PassageReader(OnnxEncoder()).read(
+    right, wrong, *others = PassageReader(OnnxEncoder()).read(
         "how do I exclude a route from the schema?",
         [
             (("Routes", "Schema"), "To exclude a route from the schema, set include_in_schema to False."),
             (("Routes", "Schema"), "The schema of a route is made by its types."),
+            *(((), text) for text in ("A route.", "Soup.", "Bees.")),
         ],
     )
     assert right.logit > wrong.logit + 1
-    assert right.interaction > wrong.interaction
+    assert right.interaction > wrong.interaction > 0
+    assert len({one.interaction for one in (right, wrong, *others)}) == 3, "as many as are compared"
 
 
 def test_late_interaction_is_the_mean_over_the_question_of_the_nearest_tokens() -> None:

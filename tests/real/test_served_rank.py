@@ -5,7 +5,9 @@ import pytest
 from retriever.errors import RerankerError
 from retriever.rerank import SENT_TOKENS, EndpointReranker, RerankInput
 from retriever.settings import Profile, RerankSettings
+from tests.real.conftest import SHIPS_QUESTION
 from tests.real.scripted_server import ScriptedServer, status
+from tests.shelf import Shelf
 
 SHOWN = [RerankInput("A > B", text) for text in ("the longest", "another", "one")]
 
@@ -59,3 +61,10 @@ def test_a_long_text_is_cut_and_does_not_lose_the_others(ollama: ScriptedServer)
     assert len(asked.body["query"].split()) <= SENT_TOKENS // 2
     assert max(len(f"{asked.body['query']} {text}".split()) for text in asked.body["documents"]) <= SENT_TOKENS
     assert asked.body["documents"][0] == "A\ntomatoes in a wet summer"
+
+
+def test_a_candidate_is_sent_as_long_as_a_hit_is_shown(ollama: ScriptedServer, ships: Shelf) -> None:
+    rerank = {"kind": "endpoint", "model": "small", "url": ollama.v1}
+    assert len(ships.ask(SHIPS_QUESTION, rerank=rerank, final_text_chars=900, top_k=1).hits[0].text) > 800
+    (asked,) = ollama.of_kind("rank")
+    assert min(map(len, asked.body["documents"])) > 800

@@ -114,17 +114,14 @@ def test_explain_names_what_a_model_wrote(library: Sample, cli: Cli) -> None:
     assert "dropped        wild (far)\n" in out
 
 
-def test_json_has_texts_and_trace_only_when_asked(library: Sample, cli: Cli) -> None:
+def test_json_has_what_a_model_wrote_only_when_asked(library: Sample, cli: Cli) -> None:
     library.answers = [answer(HIT, expansion=REPORT)]
     short = cli("q", "--json").json
-    assert (short["verdict"], short["hits"][0]["citation"]) == ("answered", "guide/mail.md:12-34")
     assert list(short["timings_ms"]) == ["opening", "semantic", "keyword", "total"]
     assert not {"trace", "passages", "text"} & {*short, *short["expansion"], *short["hits"][0]}
     assert "invented" not in json.dumps(short)
     assert "wild" not in json.dumps(short)
     whole = cli("q", "--json", "--full", "--explain").json
-    assert whole["hits"][0]["text"] == HIT.text
-    assert whole["trace"]["rankings"][0]["items"][1]["node_id"] == "other.md"
     assert whole["expansion"]["passages"] == ["invented"]
 
 
