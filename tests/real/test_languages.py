@@ -134,6 +134,7 @@ def test_texts_are_not_similar_because_they_are_in_one_language(languages: Retri
 def test_the_cosines_of_both_models_are_added() -> None:
     models = [bundled_encoder(EncoderSettings(), name) for name in BUNDLED_MODELS]
     encoders: list[Encoder] = [*models, BothEncoder(*models)]
+    assert [encoder.max_tokens for encoder in encoders] == [256, 252, 252]
     texts = ["Restore a single file", "Eine Datei wiederherstellen"]
     english, multilingual, both = (item.encode_queries(texts) @ item.encode_documents(texts).T for item in encoders)
     of_english = np.array([[english[0, 0], UNRELATED], [0, 0]])
