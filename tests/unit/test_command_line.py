@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from retriever.errors import IndexLockedError, name_program
-from tests.answers import HIT, answer, hit
+from tests.answers import HIT, answer
 from tests.program import Cli
 from tests.sample_library import Sample
 from tests.tables import read_table
@@ -80,11 +80,3 @@ def test_no_llm_means_the_same_everywhere(library: Sample, cli: Cli) -> None:
     assert library.opened[-1]["settings"] == {"top_k": 3, **without}
     cli("how to send an email?", "--no-llm", "--profile", "full")
     assert library.opened[-1]["settings"] == without
-
-
-@pytest.mark.parametrize("command", ["q", "index docs", "tree", "read odd.md", "status"])
-def test_json_is_one_object(library: Sample, cli: Cli, command: str) -> None:
-    library.answers = [answer(hit(title="\u6771\u4eac\x1b"))]
-    out = cli(*command.split(), "--json").out
-    assert out.count("\n") == 1
-    assert next(iter(json.loads(out).items())) == ("schema_version", 8)
