@@ -73,7 +73,7 @@ def main(data: Path, sources: Path, others: int) -> None:
                 for chunk in made:
                     write(chunks, {"sid": key, "text": chunk.text})
                 for question, lines in asked.get(key, {}).items():
-                    place = find_chunk(node, made, lines) if lines else None
+                    place = find_chunk(node, made, lines) if lines and made else None
                     write(own, {"section": key, "question": question, "chunk": place})
             lost = len(wanted - found.keys())
             print(f"{name}: {len(nodes)} of {len(found)} sections; {len(wanted)} with questions, {lost} of them lost")
