@@ -173,8 +173,6 @@ def gather_signals(
             assert isinstance(encoded.encoder, BothEncoder), "no other has two scales"
             cosine -= encoded.encoder.measure_lift(encoded.vectors[0])
             background = background.abroad
-        if signals.abroad and signals.form == "unspaced":
-            cosine -= background.measure_shift(encoded.vectors[0])
         return replace(signals, margin=(cosine - background.best) / background.deviation)
     return signals
 

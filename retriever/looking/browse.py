@@ -470,7 +470,7 @@ def keep_shared(view: View, rows: "FloatMatrix | npt.NDArray[np.float64]") -> fl
     if not view.background:
         return 0.0
     scale = view.background.abroad or view.background
-    rows[:, len(scale.centre) :] = 0
+    rows[:, scale.length :] = 0
     return scale.common
 
 

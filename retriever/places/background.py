@@ -20,7 +20,6 @@ from retriever.types import Encoder, FloatMatrix
 
 DRIFT = 1.25  # times more or fewer chunks: by then the best cosine has moved by about .005, and is measured anew
 EXACT_UP_TO = 20_000  # chunks of a folder: of fewer, it is measured with each change, in some 50 ms
-SHIFT = 0.5  # with 0 and 1 more near misses are answered, or fewer questions that the documents answer
 
 # Everyday topics, so that no folder of documents covers more than a few.
 UNRELATED_QUESTIONS = tuple(Path(__file__).with_name("unrelated.txt").read_text(encoding="utf-8").splitlines())
@@ -31,17 +30,8 @@ class Background:
     common: float  # the mean of all their cosines: what all texts have in common
     best: float  # the median of their best; documents about one of the fields do not move it
     deviation: float  # the standard deviation of all of them, above 0
-    centre: Sequence[float]  # (d,) the mean of the chunks' vectors
+    length: int  # of the vectors
     abroad: "Background | None" = None  # where questions that are not English have a scale of their own
-
-    def measure_shift(self, question: FloatMatrix) -> float:
-        """Return how much nearer a question, (d,), is to all chunks than unrelated ones, as a cosine.
-
-        The unrelated questions are English: texts in a script of their own are nearer to one another, whatever they are
-        about. Half of it counts: the other half may be their topic.
-        """
-        centre = np.asarray(self.centre, np.float32)
-        return SHIFT * (float(question[: len(centre)] @ centre) - self.common)
 
 
 @dataclass(frozen=True)
@@ -52,7 +42,7 @@ class Cosines:
     total: float  # of all
     squares: float  # the sum of all their squares
     chunks: int
-    sums: Sequence[float]  # (d,) of the chunks' vectors
+    length: int  # of the vectors
 
 
 def read_background(connection: Connection) -> Background | None:
@@ -108,8 +98,7 @@ def measure_cosines(questions: FloatMatrix, chunks: FloatMatrix) -> Cosines:
     # Sums and maxima, not the median: those of several folders add up to those of all, without their vectors.
     cosines = (questions @ chunks.T).astype("float64")
     total, squares = float(cosines.sum()), float(np.vdot(cosines, cosines))
-    sums = chunks.sum(axis=0, dtype="float64").round(6).tolist()
-    return Cosines(cosines.max(axis=1).tolist(), total, squares, len(chunks), sums)
+    return Cosines(cosines.max(axis=1).tolist(), total, squares, *chunks.shape)
 
 
 def add_cosines(parts: Sequence[Cosines]) -> Background | None:
@@ -121,5 +110,4 @@ def add_cosines(parts: Sequence[Cosines]) -> Background | None:
     # Six digits: the same on machines that sum in another order.
     deviation = round(max(0.0, square - mean**2) ** 0.5, 6)
     best = median(max(rows) for rows in zip(*(part.best for part in parts), strict=True))
-    centre = (np.sum([part.sums for part in parts], axis=0) / chunks).tolist()
-    return Background(round(mean, 6), round(best, 6), deviation, centre) if deviation else None
+    return Background(round(mean, 6), round(best, 6), deviation, parts[0].length) if deviation else None
