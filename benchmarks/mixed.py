@@ -59,7 +59,7 @@ def main(arguments: Sequence[str]) -> None:
         for source in (Path(english), *(NOTES / language for language in languages)):
             shutil.copytree(source, docs / source.name)
         for choice in CHOICES:
-            system = System(choice, "fast", {"encoder": {"model": choice}})
+            system = System(choice, "balanced", {"encoder": {"model": choice}})
             begun, index = time.perf_counter(), str(Path(place, choice))
             open_retriever((str(docs),), index, system.profile, system.settings).close()
             print(f"{choice}: {time.perf_counter() - begun:.0f} s", file=sys.stderr, flush=True)

@@ -55,15 +55,17 @@ class Graph:
         self.constants[name] = numpy_helper.from_array(np.ascontiguousarray(np.asarray(values, kind)), name)
         return name
 
-    def save(self, path: Path, inputs: Sequence[str], outputs: Sequence[str], kind: int | None = None) -> None:
+    def save(self, path: Path, inputs: Sequence[str], outputs: Sequence[str] | Mapping[str, int]) -> None:
         """Write the file; inputs are whole numbers for each token of each text, outputs of float32 unless of a kind."""
         from onnx import TensorProto, helper
+
+        kinds = outputs if isinstance(outputs, Mapping) else dict.fromkeys(outputs, TensorProto.FLOAT)
 
         graph = helper.make_graph(
             self.nodes,
             "encoder",
             [helper.make_tensor_value_info(name, TensorProto.INT64, ("texts", "tokens")) for name in inputs],
-            [helper.make_tensor_value_info(name, kind or TensorProto.FLOAT, None) for name in outputs],
+            [helper.make_tensor_value_info(name, kind, None) for name, kind in kinds.items()],
             list(self.constants.values()),
         )
         opsets = [helper.make_opsetid("", OPSET), helper.make_opsetid(OWN, 1)]

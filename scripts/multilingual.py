@@ -34,6 +34,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from retriever.embedding.encoder import LibraryTokens, Prefixes
 from retriever.embedding.onnx import (
+    ENGLISH_NAME,
     LAYERS_NAME,
     MODEL_NAME,
     TOKENIZER_NAME,
@@ -377,7 +378,9 @@ def export(start: Path, folder: Path, documents: Path) -> None:
 def write_hashes(folder: Path, card: ModelCard) -> None:
     """Write the card with the hashes of the files beside it."""
     model, layers, weights = (file_sha256(folder / name) for name in (MODEL_NAME, LAYERS_NAME, WEIGHTS_NAME))
-    write_card(folder, replace(card, model_sha256=model, layers_sha256=layers, weights_sha256=weights))
+    english = file_sha256(folder / ENGLISH_NAME) if (folder / ENGLISH_NAME).exists() else ""
+    written = replace(card, model_sha256=model, layers_sha256=layers, english_sha256=english, weights_sha256=weights)
+    write_card(folder, written)
 
 
 def group_pieces(tokenizer: bytes) -> bytes:

@@ -1,8 +1,8 @@
 """The multilingual encoder as ONNX: `scripts/bert_graph.py`, with the 4 bits in which its weights came.
 
-Three files: `weights.bin` has what is large, and is mapped, not copied. `layers.onnx` gives the matrices of the layers
-in 8 bits, out of 4; the program runs it once and hands what it gives to `model.onnx`. Products in blocks of 4 bits took
-twice the time.
+`weights.bin` has what is large, and is mapped, not copied. `layers.onnx` gives the matrices of the layers in 8 bits,
+out of 4; the program runs it once and hands what it gives to `model.onnx`. Products in blocks of 4 bits took twice the
+time. `english.onnx` does the same for texts in English, to which additions of low rank belong.
 """
 
 from collections.abc import Mapping
@@ -13,9 +13,8 @@ import click
 import numpy as np
 import numpy.typing as npt
 
-from retriever.embedding.onnx import LAYERS_NAME, MODEL_NAME, WEIGHTS_NAME
+from retriever.embedding.onnx import ENGLISH_NAME, LAYERS_NAME, MODEL_NAME, WEIGHTS_NAME
 from scripts.bert_graph import (
-    GREATEST,
     HIDDEN,
     LAYER,
     OWN,
@@ -40,6 +39,8 @@ Adapters = dict[str, tuple[Matrix, Matrix]]  # by the matrix: A and B
 
 BLOCK = 32  # weights that share a scale
 LARGE, ALIGNED = 1024, 64  # bytes
+FILLED = (1.0, 0.9, 0.8, 0.7, 0.6)  # shares of the greatest value that 7 is tried to stand for
+ROUNDED_UP = 1.0005  # by the half numbers that are near
 
 
 def write_graph(folder: Path, weights: Weights, config: Mapping[str, Any], greatest: Weights, positions: int) -> None:
@@ -54,32 +55,34 @@ def write_graph(folder: Path, weights: Weights, config: Mapping[str, Any], great
     """
     from onnx import TensorProto
 
-    graph, layers, matrices = Graph(), Graph(), list[str]()
+    graph, layers, given = Graph(), Graph(), dict[str, tuple[int, tuple[int, ...]]]()
 
     def keep_matrix(name: str, rows: Matrix, factors: Factors) -> None:
-        matrices.append(unpack(graph, layers, name, rows, factors))
-        one = TensorProto(data_type=TensorProto.INT8, dims=rows.shape[::-1], data_location=TensorProto.EXTERNAL)
-        one.name = matrices[-1]
-        one.external_data.add(key="location", value=LAYERS_NAME)
-        graph.constants[one.name] = one
+        unpack(layers, name, rows, factors)
+        given[f"{name}.matrix"] = TensorProto.INT8, rows.shape[::-1]
+        given[f"{name}.scale"] = TensorProto.FLOAT, rows.shape[:1]
 
     read = write_embeddings(graph, weights, config, positions)
     for number in range(config["num_hidden_layers"]):
         read = write_layer(graph, LAYER.format(number), read, weights, config, greatest, keep_matrix)
     graph.add("Identity", [read], HIDDEN)
+    for name, (kind, shape) in given.items():
+        one = TensorProto(name=name, data_type=kind, dims=shape, data_location=TensorProto.EXTERNAL)
+        one.external_data.add(key="location", value=LAYERS_NAME)
+        graph.constants[name] = one
     graph.save(folder / MODEL_NAME, ["input_ids"], [HIDDEN])
-    layers.save(folder / LAYERS_NAME, [], matrices, TensorProto.INT8)
+    layers.save(folder / LAYERS_NAME, [], {name: kind for name, (kind, _) in given.items()})
     move_large(folder)
 
 
 def move_large(folder: Path) -> None:
-    """Move what is large in both graphs behind what is in weights.bin."""
+    """Move what is large in the graphs of a folder behind what is in weights.bin."""
     import onnx
     from onnx import TensorProto
 
     weights = folder / WEIGHTS_NAME
     large = bytearray(weights.read_bytes() if weights.exists() else b"")
-    for path in (folder / MODEL_NAME, folder / LAYERS_NAME):
+    for path in folder.glob("*.onnx"):
         model = onnx.load(path, load_external_data=False)
         for one in model.graph.initializer:
             if len(one.raw_data) >= LARGE:
@@ -112,8 +115,8 @@ def write_embeddings(graph: Graph, weights: Weights, config: Mapping[str, Any], 
     return write_norm(graph, "embeddings.sum", "embeddings.LayerNorm", weights, config)
 
 
-def unpack(graph: Graph, layers: Graph, name: str, rows: Matrix, factors: Factors) -> str:
-    """Add to `layers` what makes a matrix in 8 bits of 4, to the graph its scale; return the name of the matrix."""
+def unpack(layers: Graph, name: str, rows: Matrix, factors: Factors) -> None:
+    """Add what makes a matrix in 8 bits of 4, and its scale."""
     from onnx import TensorProto
 
     nibbles, scales = pack(rows)
@@ -125,8 +128,8 @@ def unpack(graph: Graph, layers: Graph, name: str, rows: Matrix, factors: Factor
     ]
     layers.add("DequantizeLinear", stored, f"{name}.float", axis=0, block_size=BLOCK)
     given = [layers.keep(f"{name}.factors", factors), layers.keep(f"{name}.zeros", np.zeros(len(factors)), np.int8)]
-    graph.keep(f"{name}.scale", unit)
-    return layers.add("QuantizeLinear", [f"{name}.float", *given], f"{name}.matrix", axis=0)
+    layers.add("QuantizeLinear", [f"{name}.float", *given], f"{name}.matrix", axis=0)
+    layers.add("Identity", [layers.keep(f"{name}.unit", unit)], f"{name}.scale")
 
 
 def keep_nibbles(graph: Graph, name: str, values: npt.NDArray[np.int8]) -> str:
@@ -161,13 +164,8 @@ def add_adapters(path: Path, adapters: Adapters, token_type: int) -> None:
         own = f"{result}.{token_type}"
         meant = Graph()
         for name in learned:
-            down, up = (
-                keep_bytes(added, meant, f"{name}.{token_type}.{end}", rows)
-                for end, rows in zip(("down", "up"), adapters[name], strict=True)
-            )
-            meant.add("MatMul", [inputs_of(name), down], f"{name}.{token_type}.lower")
-            meant.add("MatMul", [f"{name}.{token_type}.lower", up], f"{name}.{token_type}.added")
-            meant.add("Add", [name, f"{name}.{token_type}.added"], f"{name}.{token_type}")
+            low = add_low_rank(added, meant, f"{name}.{token_type}", adapters[name], inputs_of(name))
+            meant.add("Add", [name, low], f"{name}.{token_type}")
         meant.nodes.append(renamed(text, {name: f"{name}.{token_type}" for name in learned} | {text.output[0]: own}))
         others = [renamed(node, {result: f"{result}.not.{token_type}"})]
         branches = {
@@ -183,15 +181,77 @@ def add_adapters(path: Path, adapters: Adapters, token_type: int) -> None:
     path.write_bytes(made.SerializeToString())
 
 
-def keep_bytes(graph: Graph, branch: Graph, name: str, rows: Matrix) -> str:
-    """Add a matrix in 8 bits to a graph, and what makes it of them to a branch; return the name of that."""
+def add_low_rank(graph: Graph, branch: Graph, name: str, adapter: tuple[Matrix, Matrix], given: str = "") -> str:
+    """Add A and B in 4 bits to a graph, and to a branch what gives x A B, or A B; return the name of that.
+
+    Each of the RANK columns of A has a scale, and so has each row of B: both scales are multiplied between them.
+    """
     from onnx import TensorProto
 
+    (down, of_down), (up, of_up) = round_low_rank(adapter)
     # Not DequantizeLinear: ONNX Runtime makes products of blocks of it, and misses what is kept outside of a branch.
-    unit = np.maximum(np.abs(rows).max(axis=0), 1e-12) / GREATEST
-    stored = graph.keep(f"{name}.bytes", np.round(rows / unit), np.int8)
-    whole = branch.add("Cast", [stored], f"{name}.whole", to=TensorProto.FLOAT)
-    return branch.add("Mul", [whole, graph.keep(f"{name}.unit", unit)], name)
+    lower = branch.add("Cast", [keep_nibbles(graph, f"{name}.down", down)], f"{name}.lower", to=TensorProto.FLOAT)
+    if given:
+        lower = branch.add("MatMul", [given, lower], f"{name}.read")
+    scaled = branch.add("Mul", [lower, graph.keep(f"{name}.scales", of_down * of_up.T)], f"{name}.scaled")
+    upper = branch.add("Cast", [keep_nibbles(graph, f"{name}.up", up)], f"{name}.upper", to=TensorProto.FLOAT)
+    return branch.add("MatMul", [scaled, upper], f"{name}.added")
+
+
+def round_low_rank(adapter: tuple[Matrix, Matrix]) -> list[tuple[npt.NDArray[np.int8], Matrix]]:
+    """Return A and B as -8 to 7, and what 1 stands for in each column of A, (1, RANK), and row of B, (RANK, 1)."""
+    found = []
+    for rows, axis in zip(adapter, (0, 1), strict=True):
+        greatest = np.maximum(np.abs(rows).max(axis=axis, keepdims=True), 1e-12)
+        units = [part * greatest / 7 for part in FILLED]
+        lost = [np.square(rows - unit * np.clip(np.round(rows / unit), -8, 7)).sum(axis) for unit in units]
+        unit = np.take_along_axis(np.stack(units), np.expand_dims(np.argmin(lost, 0), (0, 1 + axis)), 0)[0]
+        found.append((np.clip(np.round(rows / unit), -8, 7).astype(np.int8), unit.astype(np.float32)))
+    return found
+
+
+def write_english(folder: Path, weights: Weights, adapters: Adapters) -> None:
+    """Write what gives the matrices of the layers with what is added to them for texts in English, in 8 bits too.
+
+    Args:
+        folder: what `write_graph` wrote.
+        weights: those that it wrote.
+        adapters: A and B of each matrix that is changed.
+    """
+    import onnx
+    from onnx import TensorProto
+
+    model = onnx.load(folder / LAYERS_NAME, load_external_data=False)
+    stored = {
+        one.name: onnx.numpy_helper.to_array(one, str(folder))
+        for one in model.graph.initializer
+        if one.name.endswith((".unit", ".factors"))
+    }
+    added = Graph()
+    for node in model.graph.node:
+        name, _, part = node.output[0].rpartition(".")
+        if name in adapters and part == "scale":
+            rounded = [values * unit for values, unit in round_low_rank(adapters[name])]
+            rows = weights[f"{name}.weight"] + (rounded[0] @ rounded[1]).T
+            ratio = find_unit(rows / stored[f"{name}.factors"]) / stored[f"{name}.unit"]
+            half = added.keep(f"{name}.ratio.half", ratio * ROUNDED_UP, np.float16)
+            added.add("Cast", [half], f"{name}.ratio", to=TensorProto.FLOAT)
+            added.add("Mul", [f"{name}.unit", f"{name}.ratio"], f"{name}.scale")
+        elif name in adapters and part == "matrix":
+            low = add_low_rank(added, added, f"{name}.own", adapters[name])
+            parts = [
+                added.add("Div", [f"{name}.float", f"{name}.ratio"], f"{name}.plain"),
+                added.add("Div", [low, f"{name}.scale"], f"{name}.english"),
+            ]
+            added.add("Add", parts, f"{name}.sum")
+            added.nodes.append(renamed(node, {f"{name}.float": f"{name}.sum"}))
+        else:
+            added.nodes.append(node)
+    del model.graph.node[:]
+    model.graph.node.extend(added.nodes)
+    model.graph.initializer.extend(added.constants.values())
+    (folder / ENGLISH_NAME).write_bytes(model.SerializeToString())
+    move_large(folder)
 
 
 def find_text_node(node: "onnx.NodeProto") -> "onnx.NodeProto":

@@ -11,8 +11,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
-from functools import cached_property, lru_cache, partial
+from functools import cache, cached_property, lru_cache, partial
 from hashlib import sha256
+from itertools import repeat
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
@@ -27,6 +28,7 @@ from retriever.embedding.encoder import (
     Prefixes,
     TokenEncoder,
     fingerprint,
+    measure_foreign,
     read_model_file,
     unit_rows,
 )
@@ -40,7 +42,7 @@ if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
 
-MODEL_NAME, LAYERS_NAME, WEIGHTS_NAME = "model.onnx", "layers.onnx", "weights.bin"
+MODEL_NAME, LAYERS_NAME, ENGLISH_NAME, WEIGHTS_NAME = "model.onnx", "layers.onnx", "english.onnx", "weights.bin"
 TOKENIZER_NAME = "tokenizer.json"
 ENCODER_CARD, RERANKER_CARD = "encoder.json", "reranker.json"
 MAX_CARD_BYTES = 1_000_000
@@ -61,6 +63,7 @@ class ModelCard:
     question_type: int = 0  # the token type that says that a text is a question
     is_reader: bool = False  # whether it has learned to read a question and a text together
     layers_sha256: str = ""  # of layers.onnx, where there is one
+    english_sha256: str = ""  # of english.onnx: what stands for layers.onnx where texts in English are embedded
     weights_sha256: str = ""  # of weights.bin, likewise
     tokenizer: str = TOKENIZER_NAME  # its file: this, or one that `UnigramTokens` reads
 
@@ -82,6 +85,7 @@ class ModelCard:
             MODEL_NAME: self.model_sha256,
             self.tokenizer: self.tokenizer_sha256,
             LAYERS_NAME: self.layers_sha256,
+            ENGLISH_NAME: self.english_sha256,
             WEIGHTS_NAME: self.weights_sha256,
         }
         for name, expected in hashes.items():
@@ -130,9 +134,16 @@ class OnnxEncoder(TokenEncoder):
 
     def _embed(self, texts: Sequence[str], ids: Sequence[Sequence[int]], *, are_questions: bool) -> FloatMatrix:
         token_type = self._card.question_type if are_questions else 0
-        of_tokens = self._model.run((own, token_type) for own in ids)
+        layers = [LAYERS_NAME if are_questions else self._find_layers(text) for text in texts]
+        of_tokens = self._model.run(((own, token_type) for own in ids), layers=layers)
         rows = [vectors.mean(axis=0) if self._card.pooling == "mean" else vectors[0] for vectors in of_tokens]
         return unit_rows(rows, len(texts), source=self.name)
+
+    def _find_layers(self, text: str) -> str:
+        """Return the file of the layers for a text with its prefix."""
+        if self._card.english_sha256 and not measure_foreign([text.removeprefix(self._prefixes.document)]):
+            return ENGLISH_NAME
+        return LAYERS_NAME
 
     def score(self, question: str, texts: Sequence[str]) -> list[float]:
         """Return logits, which rise with how well each text answers, of a model that can read; EncoderError."""
@@ -163,13 +174,10 @@ class Model:
     def __init__(self, path: Path) -> None:
         """Take the file, which is loaded when it is first needed."""
         self._path = path
+        self._open = cache(self._load)
 
-    @cached_property
-    def session(self) -> "InferenceSession":
-        """The loaded model.
-
-        A layers.onnx beside it is run first: it gives the weights of the layers, of 4 bits in 8.
-        """
+    def _load(self, layers: str) -> "InferenceSession":
+        """Load the model; a file beside it, where there is one, gives the weights of the layers, of 4 bits in 8."""
         # Otherwise it reports to its maker 8 s after its import; disable_telemetry_events() does not prevent that.
         os.environ["ORT_DISABLE_TELEMETRY"] = "1"
         import onnxruntime  # 150 ms: not needed where nothing is encoded
@@ -180,31 +188,35 @@ class Model:
         options.enable_mem_reuse = False  # its plan takes a fifth of the time of loading, and saves nothing
         providers = ["CPUExecutionProvider"]
         with onnx_errors(f"{self._path} cannot be loaded"):
-            if (layers := self._path.with_name(LAYERS_NAME)).exists():
+            if (weights := self._path.with_name(layers)).exists():
                 # It was put together by hand: to look for a better graph takes a third of the time, and finds none.
                 options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-                packed = onnxruntime.InferenceSession(str(layers), options, providers=providers)
+                packed = onnxruntime.InferenceSession(str(weights), options, providers=providers)
                 names = [output.name for output in packed.get_outputs()]
                 values = map(onnxruntime.OrtValue.ortvalue_from_numpy, packed.run(names, {}))
                 options.add_external_initializers(names, list(values))
             return onnxruntime.InferenceSession(str(self._path), options, providers=providers)
 
-    def run(self, texts: Iterable[tuple[Sequence[int], npt.ArrayLike]], output: int = 0) -> Iterator[FloatMatrix]:
+    def run(
+        self,
+        texts: Iterable[tuple[Sequence[int], npt.ArrayLike]],
+        output: int = 0,
+        layers: Iterable[str] = repeat(LAYERS_NAME),
+    ) -> Iterator[FloatMatrix]:
         """Yield one of its outputs for each text: for its tokens, all of one type or each of its own."""
-        session = self.session  # loaded by this thread, not by every one at once
-        name = session.get_outputs()[output].name
 
-        def run_one(text: tuple[Sequence[int], npt.ArrayLike]) -> FloatMatrix:
+        def run_one(text: tuple[Sequence[int], npt.ArrayLike], session: "InferenceSession") -> FloatMatrix:
             ids, types = text
             known = {"input_ids": ids, "attention_mask": np.ones_like(ids), "token_type_ids": np.full_like(ids, types)}
             given = {item.name: np.array([known[item.name]], dtype=np.int64) for item in session.get_inputs()}
             with onnx_errors(f"{self._path} cannot be run"):
-                values: FloatMatrix = session.run([name], given)[0][0]
+                values: FloatMatrix = session.run([session.get_outputs()[output].name], given)[0][0]
                 return values
 
         affinity = getattr(os, "sched_getaffinity", None)  # Linux alone
         with ThreadPoolExecutor(len(affinity(0)) if affinity else os.cpu_count()) as pool:
-            yield from pool.map(run_one, texts)
+            # Loaded by this thread, not by every one at once.
+            yield from pool.map(run_one, texts, map(self._open, layers))
 
 
 @contextmanager

@@ -1,4 +1,3 @@
-import re
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -67,11 +66,17 @@ def test_an_exported_folder_indexes_and_answers(folder: Path, tmp_path: Path) ->
             assert view.state.fingerprint == OnnxEncoder(folder).fingerprint != OnnxEncoder().fingerprint
 
 
+def test_texts_in_english_have_layers_of_their_own() -> None:
+    encoder, texts = OnnxEncoder(MULTILINGUAL_MODEL), ["It stays in bed.", "Er bleibt im Bett.", "Then it is cold."]
+    own = encoder.encode_documents(texts)
+    encoder._card = replace(encoder._card, english_sha256="")
+    assert (own == encoder.encode_documents(texts)).all(axis=1).tolist() == [False, True, False]
+
+
 def test_a_text_has_one_vector_whatever_is_beside_it(encoder: OnnxEncoder) -> None:
     alone = np.concatenate([encoder.encode_documents([text]) for text in TEXTS])
     assert np.array_equal(alone, encoder.encode_documents(TEXTS[::-1])[::-1])
     assert np.array_equal(alone, encoder.encode_queries(TEXTS))
-    np.testing.assert_allclose(np.linalg.norm(alone, axis=1), 1, atol=1e-6)
 
 
 def test_a_long_question_is_cut_and_a_long_document_refused(encoder: OnnxEncoder) -> None:
@@ -90,7 +95,6 @@ def test_prefixes_are_read_and_leave_less_room(encoder: OnnxEncoder) -> None:
 
 
 def test_the_fingerprint_changes_with_whatever_changes_a_vector(encoder: OnnxEncoder, folder: Path) -> None:
-    assert re.fullmatch("[0-9a-f]{16}", encoder.fingerprint)
     assert OnnxEncoder(folder).fingerprint == encoder.fingerprint
     changed = [opened(max_tokens=128), opened(query_prefix="q "), opened(document_prefix="q ")]
     card = ModelCard.read(folder)
@@ -105,7 +109,6 @@ def test_a_model_is_told_by_the_type_of_tokens_that_a_text_is_a_question(encoder
     told = OnnxEncoder(folder)
     assert not np.allclose(told.encode_queries(TEXTS[:1]), encoder.encode_queries(TEXTS[:1]), atol=0.01)
     assert np.array_equal(told.encode_documents(TEXTS), encoder.encode_documents(TEXTS))
-    assert told.fingerprint != encoder.fingerprint
 
 
 def test_opening_reads_neither_model_nor_tokenizer(folder: Path) -> None:
