@@ -56,17 +56,10 @@ def read_phrases() -> Iterator[tuple[str, QuestionKind]]:
 
 
 PHRASES = tuple(read_phrases())
-# The words that questions begin with; a question with `list` or `name` may want no sentence.
-OPENINGS = frozenset(
-    phrase.split()[1] for phrase, kind in PHRASES if phrase.startswith("^") and kind is not QuestionKind.LIST
-)
-# Words of phrases that questions begin with: they say what is asked for, not about what.
-OPENING_WORDS = frozenset(
-    word
-    for phrase, kind in PHRASES
-    if phrase[0] == "^" and kind is not QuestionKind.LIST
-    for word in phrase.split()[1:]
-)
+# Words of phrases that questions begin with; one with `list` or `name` may want no sentence.
+_OPENED = [phrase.split()[1:] for phrase, kind in PHRASES if phrase[0] == "^" and kind is not QuestionKind.LIST]
+OPENINGS = frozenset(first for first, *_ in _OPENED)
+OPENING_WORDS = frozenset(chain(*_OPENED))  # they say what is asked for, not about what
 
 
 def read_kind(question: str, before: str = "") -> QuestionKind:
@@ -89,7 +82,9 @@ def read_kind(question: str, before: str = "") -> QuestionKind:
         if kind in (None, QuestionKind.OTHER):
             return read_kind(before)
     if kind is QuestionKind.WHICH:
-        return QuestionKind.LIST if has_plural(words[1:3]) else QuestionKind.VALUE
+        # In German and Dutch a noun in -en behind `which` is a plural, one in -e may be none.
+        is_plural = has_plural(words[1:3]) or (words[0] in ("welche", "welke") and words[:2][-1].endswith("en"))
+        return QuestionKind.LIST if is_plural else QuestionKind.VALUE
     if kind:
         return kind
     is_short = len(words) <= _BARE
