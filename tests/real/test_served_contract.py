@@ -2,6 +2,7 @@
 
 import logging
 import re
+import socket
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -200,6 +201,16 @@ def test_a_server_that_does_not_come_to_an_end_is_left(
     assert time.monotonic() - started < SLACK
     assert "takes too long" in said
     assert len(served.asked) == 1
+
+
+def test_a_server_that_accepts_no_connection_is_soon_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(transport, "CONNECT_S", 0.1)
+    end = time.monotonic() + SLACK
+    with socket.create_server(("127.0.0.1", 0), backlog=0) as server, socket.create_connection(server.getsockname()):
+        url = f"http://127.0.0.1:{server.getsockname()[1]}"
+        with pytest.raises(transport.UnreachableError), transport.open_reply(url, end):
+            pass
+    assert time.monotonic() < end
 
 
 def test_an_answer_that_is_too_large_is_not_read(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:

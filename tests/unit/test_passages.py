@@ -51,13 +51,6 @@ def test_what_is_cited_together(text: str, best: str, question: str, cited: str,
     assert found.sentence == shown
 
 
-def test_a_list_that_is_too_long_says_how_much_of_it_is_shown() -> None:
-    node = make_node("## Boats\n\n" + "- A boat.\n" * 40, "a.md#boats", "Boats")
-    asked = Asked(read_kind("which boats are there"), {"boat": 1.0}, ())
-    found = find_passage(node, asked, score_node(node, asked))
-    assert found.sentence.split("\n")[-2:] == ["- A boat.", "\u2026 24 of 40"]
-
-
 def test_a_unit_that_was_not_read_is_never_before_one_that_was() -> None:
     units = score_node(make_node("## Lake\n\nGigs.\n\nSkiffs.\n\n```\nrow\n```\n", "a.md#lake", "Lake"), ASKED).units
     read = ScoredUnits(units, [6.0, 4.0, 2.0], by_words=[6.5, 4.5, 0.0]).add_readings([0, 1], [Reading(3, 0.5)] * 2)
