@@ -14,7 +14,7 @@ def test_no_question_of_the_test_corpus_is_taken_for_a_follow_up() -> None:
 
 
 def describe(terms: Sequence[str]) -> dict[str, QuestionTerm]:
-    rarity = {"snapshot": 4.0, "forgotten": 3.0, "old": 0.9, "tag": 4.0}
+    rarity = {"snapshot": 4.0, "forgotten": 1.2, "old": 0.9, "tag": 4.0}
     return {term: QuestionTerm(1, rarity[term]) for term in terms if term in rarity}
 
 
