@@ -56,11 +56,10 @@ class Graph:
         return name
 
     def save(self, path: Path, inputs: Sequence[str], outputs: Sequence[str] | Mapping[str, int]) -> None:
-        """Write the file; inputs are whole numbers for each token of each text, outputs of float32 unless of a kind."""
+        """Write the file; inputs are whole numbers for each token of each text, outputs of float32 or given kinds."""
         from onnx import TensorProto, helper
 
         kinds = outputs if isinstance(outputs, Mapping) else dict.fromkeys(outputs, TensorProto.FLOAT)
-
         graph = helper.make_graph(
             self.nodes,
             "encoder",

@@ -56,6 +56,7 @@ if TYPE_CHECKING:
 WHEEL_SHA256 = "f4b89df32a0b5f7c7e16c486a1947452320c18752c9fdd5cca34ce5562cbda28"
 PREFIXES = Prefixes("query: ", "passage: ")
 SPECIAL = ("<s>", "<pad>", "</s>", "<unk>")
+PAD = SPECIAL.index("<pad>")
 FIRST = ("de", "fr", "es", "it", "pt", "nl", "pl", "ru", "ja", "zh", "ko", "en")
 # What is kept of what is written in these languages, in others, and in scripts without a list of words.
 COVERED, OTHERS, UNLISTED = 0.985, 0.9, 0.8
@@ -465,8 +466,7 @@ class TaughtQuestions:
         for row in [*read_rows(data / "questions.jsonl.gz"), *({**row, "chunk": None} for row in across)]:
             if places := own[row["section"]]:
                 (ids,) = tokens.ids([PREFIXES.query + row["question"]])
-                known = row["chunk"] is not None and row["chunk"] < len(places)
-                right = [places[row["chunk"]]] if known else places
+                right = find_right(row, places)
                 is_abroad = "language" in row or row["section"].startswith((ABROAD, "abroad-"))
                 questions.append(TaughtQuestion(ids, places, right, find_group(row["section"]), is_abroad))
         return cls(questions, encoder.encode_documents(texts), np.array(group))
@@ -479,6 +479,12 @@ class TaughtQuestions:
         compared[question.own] = False
         compared[question.right] = True
         return compared
+
+
+def find_right(row: Mapping[str, Any], places: list[int]) -> list[int]:
+    """Return the chunks that answer a question, of its section's: all where it is not known which."""
+    known = row["chunk"] is not None and row["chunk"] < len(places)
+    return [places[row["chunk"]]] if known else places
 
 
 def find_group(section: str) -> str:
@@ -518,7 +524,7 @@ def learn_adapters(start: Path, taught: TaughtQuestions) -> Adapters:
         drawn.sort(key=lambda row: len(row.tokens))
         optimizer.zero_grad()
         for rows in (drawn[: len(drawn) // 2], drawn[len(drawn) // 2 :]):
-            scores = encode(model, rows) @ chunks.T / TEMPERATURE
+            scores = encode(model, [row.tokens for row in rows]) @ chunks.T / TEMPERATURE
             loss = contrast(scores, rows, taught) / len(drawn)
             loss.backward()
         torch.nn.utils.clip_grad_norm_([one for pair in learned.values() for one in pair], 1.0)
@@ -553,13 +559,15 @@ def adapt(
     return learned
 
 
-def encode(model: "torch.nn.Module", rows: Sequence[TaughtQuestion]) -> "torch.Tensor":
-    """Return the unit vectors of questions, (n, d)."""
+def encode(model: "torch.nn.Module", texts: Sequence[Sequence[int]], fill: int = 1) -> "torch.Tensor":
+    """Return the unit vectors of texts, given by their tokens, (n, d); they are filled up to a multiple of `fill`."""
     import torch
 
-    ids = torch.nn.utils.rnn.pad_sequence([torch.tensor(row.tokens) for row in rows], batch_first=True, padding_value=1)
-    mask = (ids != 1).float()
-    hidden = model(input_ids=ids, attention_mask=mask).last_hidden_state
+    ids = torch.full((len(texts), -(-max(map(len, texts)) // fill) * fill), PAD)
+    for row, tokens in enumerate(texts):
+        ids[row, : len(tokens)] = torch.tensor(tokens)
+    mask = (ids != PAD).float()
+    hidden = model(input_ids=ids, attention_mask=mask).last_hidden_state.float()
     return torch.nn.functional.normalize((hidden * mask[..., None]).sum(1), dim=1)
 
 

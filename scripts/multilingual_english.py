@@ -36,6 +36,8 @@ from scripts.multilingual import (
     TAUGHT_CHUNKS,
     TAUGHT_TOKENS,
     adapt,
+    encode,
+    find_right,
     read_start,
     write_hashes,
 )
@@ -51,7 +53,7 @@ QUESTIONS, NEAR, NEAR_BY_TEACHER, DRAWN_FROM = 20, 2, 1, 12
 ACROSS_WEIGHT = 3.0  # of a question in another language, of which the English model says nothing
 # Cosines are divided by these. Between texts about anything and the nearest one this model's rise by a third as much.
 TEMPERATURE, OF_TEACHER = 0.015, 0.05
-FILL, AT_ONCE, PAD, REPORT_STEPS = 32, 16, 1, 25
+FILL, AT_ONCE, REPORT_STEPS = 32, 16, 25
 EARLY, EARLY_SHARE, END = "early.pt", 0.3, "end.pt"
 
 Flags = npt.NDArray[np.bool_]
@@ -107,8 +109,8 @@ def read_corpora(data: Path) -> list[Corpus]:
         right = np.zeros((len(rows), len(texts)), bool)
         left_out = np.zeros_like(right)
         for place, row in enumerate(rows):
-            places, known = own[row["section"]], row["chunk"]
-            right[place, [places[known]] if known is not None and known < len(places) else places] = True
+            places = own[row["section"]]
+            right[place, find_right(row, places)] = True
             left_out[place, places] = True
         found.append(
             Corpus(
@@ -185,7 +187,9 @@ def measure_loss(model: "torch.nn.Module", corpus: Corpus, drawn: Sequence[int])
     import torch
 
     questions = torch.from_numpy(corpus.questions)
-    fresh = encode(model, [corpus.tokens[place] for place in drawn])
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        parts = [drawn[place : place + AT_ONCE] for place in range(0, len(drawn), AT_ONCE)]
+        fresh = torch.cat([encode(model, [corpus.tokens[place] for place in part], FILL) for part in parts]).float()
     cosines = (questions @ torch.from_numpy(corpus.vectors).T).index_copy(1, torch.tensor(drawn), questions @ fresh.T)
     logits = cosines / TEMPERATURE
     compared = logits.masked_fill(torch.from_numpy(corpus.left_out), -torch.inf)
@@ -199,23 +203,6 @@ def measure_loss(model: "torch.nn.Module", corpus: Corpus, drawn: Sequence[int])
     corpus.vectors[list(drawn)] = fresh.detach().numpy()
     weighted = torch.where(across, ACROSS_WEIGHT, 1.0) * contrast
     return (weighted.sum() + divergence) / len(contrast)
-
-
-def encode(model: "torch.nn.Module", texts: Sequence[Sequence[int]]) -> "torch.Tensor":
-    """Return the unit vectors of tokens, (n, d); texts of about one length are next to each other."""
-    import torch
-
-    found = []
-    for place in range(0, len(texts), AT_ONCE):
-        own = texts[place : place + AT_ONCE]
-        ids = torch.full((len(own), -(-max(map(len, own)) // FILL) * FILL), PAD)
-        for row, tokens in enumerate(own):
-            ids[row, : len(tokens)] = torch.tensor(tokens)
-        mask = (ids != PAD).float()
-        with torch.autocast("cpu", dtype=torch.bfloat16):
-            hidden = model(input_ids=ids, attention_mask=mask).last_hidden_state.float()
-        found.append(torch.nn.functional.normalize((hidden * mask[..., None]).sum(1), dim=1))
-    return torch.cat(found)
 
 
 @main.command()

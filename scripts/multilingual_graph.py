@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     import onnx
 
 Adapters = dict[str, tuple[Matrix, Matrix]]  # by the matrix: A and B
+Rounded = list[tuple[npt.NDArray[np.int8], Matrix]]  # of A and B: in 4 bits, and what 1 stands for
 
 BLOCK = 32  # weights that share a scale
 LARGE, ALIGNED = 1024, 64  # bytes
@@ -164,7 +165,8 @@ def add_adapters(path: Path, adapters: Adapters, token_type: int) -> None:
         own = f"{result}.{token_type}"
         meant = Graph()
         for name in learned:
-            low = add_low_rank(added, meant, f"{name}.{token_type}", adapters[name], inputs_of(name))
+            rounded = round_low_rank(adapters[name])
+            low = add_low_rank(added, meant, f"{name}.{token_type}", rounded, inputs_of(name))
             meant.add("Add", [name, low], f"{name}.{token_type}")
         meant.nodes.append(renamed(text, {name: f"{name}.{token_type}" for name in learned} | {text.output[0]: own}))
         others = [renamed(node, {result: f"{result}.not.{token_type}"})]
@@ -181,14 +183,14 @@ def add_adapters(path: Path, adapters: Adapters, token_type: int) -> None:
     path.write_bytes(made.SerializeToString())
 
 
-def add_low_rank(graph: Graph, branch: Graph, name: str, adapter: tuple[Matrix, Matrix], given: str = "") -> str:
+def add_low_rank(graph: Graph, branch: Graph, name: str, rounded: Rounded, given: str = "") -> str:
     """Add A and B in 4 bits to a graph, and to a branch what gives x A B, or A B; return the name of that.
 
     Each of the RANK columns of A has a scale, and so has each row of B: both scales are multiplied between them.
     """
     from onnx import TensorProto
 
-    (down, of_down), (up, of_up) = round_low_rank(adapter)
+    (down, of_down), (up, of_up) = rounded
     # Not DequantizeLinear: ONNX Runtime makes products of blocks of it, and misses what is kept outside of a branch.
     lower = branch.add("Cast", [keep_nibbles(graph, f"{name}.down", down)], f"{name}.lower", to=TensorProto.FLOAT)
     if given:
@@ -198,7 +200,7 @@ def add_low_rank(graph: Graph, branch: Graph, name: str, adapter: tuple[Matrix, 
     return branch.add("MatMul", [scaled, upper], f"{name}.added")
 
 
-def round_low_rank(adapter: tuple[Matrix, Matrix]) -> list[tuple[npt.NDArray[np.int8], Matrix]]:
+def round_low_rank(adapter: tuple[Matrix, Matrix]) -> Rounded:
     """Return A and B as -8 to 7, and what 1 stands for in each column of A, (1, RANK), and row of B, (RANK, 1)."""
     found = []
     for rows, axis in zip(adapter, (0, 1), strict=True):
@@ -227,18 +229,19 @@ def write_english(folder: Path, weights: Weights, adapters: Adapters) -> None:
         for one in model.graph.initializer
         if one.name.endswith((".unit", ".factors"))
     }
+    rounded = {name: round_low_rank(adapter) for name, adapter in adapters.items()}
     added = Graph()
     for node in model.graph.node:
         name, _, part = node.output[0].rpartition(".")
         if name in adapters and part == "scale":
-            rounded = [values * unit for values, unit in round_low_rank(adapters[name])]
-            rows = weights[f"{name}.weight"] + (rounded[0] @ rounded[1]).T
+            down, up = (values * unit for values, unit in rounded[name])
+            rows = weights[f"{name}.weight"] + (down @ up).T
             ratio = find_unit(rows / stored[f"{name}.factors"]) / stored[f"{name}.unit"]
             half = added.keep(f"{name}.ratio.half", ratio * ROUNDED_UP, np.float16)
             added.add("Cast", [half], f"{name}.ratio", to=TensorProto.FLOAT)
             added.add("Mul", [f"{name}.unit", f"{name}.ratio"], f"{name}.scale")
         elif name in adapters and part == "matrix":
-            low = add_low_rank(added, added, f"{name}.own", adapters[name])
+            low = add_low_rank(added, added, f"{name}.own", rounded[name])
             parts = [
                 added.add("Div", [f"{name}.float", f"{name}.ratio"], f"{name}.plain"),
                 added.add("Div", [low, f"{name}.scale"], f"{name}.english"),

@@ -37,7 +37,7 @@ from retriever.embedding.encoder import BUNDLED_MODELS
 from retriever.embedding.onnx import ASKED_TYPE, MODEL_NAME, READ_TYPE, ModelCard, OnnxEncoder
 from retriever.lexical.tokens import tokenize_unit
 from scripts.bert_graph import HIDDEN, LOGITS, Graph, Weights
-from scripts.multilingual import ABROAD, MEASURED, MEASURED_ACROSS, TAUGHT_TOKENS, adapt, find_group, write_hashes
+from scripts.multilingual import ABROAD, MEASURED, MEASURED_ACROSS, PAD, TAUGHT_TOKENS, adapt, find_group, write_hashes
 from scripts.multilingual_graph import add_adapters, move_large
 from scripts.reader_data import TRAINING, ask, cut, is_marked, measure_rarity, name, read_data, read_rows
 
@@ -55,7 +55,7 @@ ABROAD_SHARE, LEFT_OUT = 0.45, 0.15
 DRAWN_RIGHT, DRAWN_WRONG, DRAWN_RIVALS = 2, 2, 2  # units of a question in a step
 FILL = 32  # texts are filled up to a multiple of it: oneDNN compiles each length anew
 REPORT_S = 120.0
-PAD, STATE, HALFWAY = 1, "state.pt", "halfway.pt"
+STATE, HALFWAY = "state.pt", "halfway.pt"
 
 
 @dataclass(frozen=True, slots=True)
