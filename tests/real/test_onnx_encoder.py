@@ -1,3 +1,4 @@
+import re
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -67,10 +68,11 @@ def test_an_exported_folder_indexes_and_answers(folder: Path, tmp_path: Path) ->
 
 
 def test_texts_in_english_have_layers_of_their_own() -> None:
-    encoder, texts = OnnxEncoder(MULTILINGUAL_MODEL), ["It stays in bed.", "Er bleibt im Bett.", "Then it is cold."]
+    encoder = OnnxEncoder(MULTILINGUAL_MODEL)
+    texts = ["It stays in bed.", "Er bleibt im Bett."]
     own = encoder.encode_documents(texts)
     encoder._card = replace(encoder._card, english_sha256="")
-    assert (own == encoder.encode_documents(texts)).all(axis=1).tolist() == [False, True, False]
+    assert (own == encoder.encode_documents(texts)).all(1).tolist() == [False, True]
 
 
 def test_a_text_has_one_vector_whatever_is_beside_it(encoder: OnnxEncoder) -> None:
@@ -95,13 +97,14 @@ def test_prefixes_are_read_and_leave_less_room(encoder: OnnxEncoder) -> None:
 
 
 def test_the_fingerprint_changes_with_whatever_changes_a_vector(encoder: OnnxEncoder, folder: Path) -> None:
+    assert re.fullmatch("[0-9a-f]{16}", encoder.fingerprint)
     assert OnnxEncoder(folder).fingerprint == encoder.fingerprint
-    changed = [opened(max_tokens=128), opened(query_prefix="q "), opened(document_prefix="q ")]
+    changed = [encoder, opened(max_tokens=128), opened(query_prefix="q "), opened(document_prefix="q ")]
     card = ModelCard.read(folder)
-    for other in (replace(card, model_sha256="0" * 64), replace(card, pooling="cls")):
+    for other in (replace(card, model_sha256="0"), replace(card, pooling="cls")):
         write_card(folder, other)
         changed.append(OnnxEncoder(folder))
-    assert len({encoder.fingerprint, *(one.fingerprint for one in changed)}) == 6
+    assert len({one.fingerprint for one in changed}) == 6
 
 
 def test_a_model_is_told_by_the_type_of_tokens_that_a_text_is_a_question(encoder: OnnxEncoder, folder: Path) -> None:
@@ -109,6 +112,7 @@ def test_a_model_is_told_by_the_type_of_tokens_that_a_text_is_a_question(encoder
     told = OnnxEncoder(folder)
     assert not np.allclose(told.encode_queries(TEXTS[:1]), encoder.encode_queries(TEXTS[:1]), atol=0.01)
     assert np.array_equal(told.encode_documents(TEXTS), encoder.encode_documents(TEXTS))
+    assert told.fingerprint != encoder.fingerprint
 
 
 def test_opening_reads_neither_model_nor_tokenizer(folder: Path) -> None:
