@@ -25,7 +25,6 @@ from retriever.searching.question_words import QuestionKind
 from retriever.text import cut
 from retriever.types import Reading
 
-MAX_SENTENCE_CHARS = MAX_UNIT_CHARS  # of what is shown as the answer
 # Of lists that are asked for, as much as a screen holds.
 MAX_LIST_ROWS, MAX_LIST_CHARS = 24, 2_000
 MAX_INTRODUCTION_CHARS = 300  # of what introduces code
@@ -48,9 +47,10 @@ NEW_SHARE = 0.1  # of the words of a message that was pasted: its numbers may di
 MOSTLY_LINKED = 0.6  # of a unit's characters
 _WIDENED = (UnitKind.PARAGRAPH, UnitKind.QUOTE, UnitKind.CODE)
 
-# What each feature of `read_features`, and each kind of unit, adds to a score. All are fitted but two, of which the
-# questions of the fit have too few: the term's, which it gives 1.05 (lists of settings, where `Default:` is one line of
-# many, are rare among them; with 2 a glossary's row came before the line that answers), and that of links.
+# What each feature of `read_features`, and each kind of unit, adds to a score; items and definitions nothing: in the
+# fit they add .02 at most. All are fitted but two, of which the questions of the fit have too few: the term's, which it
+# gives 1.05 (lists of settings, where `Default:` is one line of many, are rare among them; with 2 a glossary's row came
+# before the line that answers), and that of links.
 WEIGHTS: Mapping[str, float] = {
     "sends elsewhere": -3.00,
     "list where one is asked for": 2.37,
@@ -64,8 +64,6 @@ WEIGHTS: Mapping[str, float] = {
     "quote": 0.32,
     "paragraph": 0.31,
     "property": -0.13,
-    "definition": -0.02,
-    "item": 0.02,
 }
 
 
@@ -216,7 +214,7 @@ def read_features(units: Sequence[Unit], asked: Asked) -> list[dict[str, float]]
 
 def asks_for_list(whole: Unit, asked: Asked) -> bool:
     """Return whether a question asks for all of a list: for one, or for the way that numbered steps say."""
-    return asked.kind is QuestionKind.LIST or (asked.kind is QuestionKind.HOW_TO and bool(whole.number))
+    return asked.kind is QuestionKind.LIST or (asked.kind is QuestionKind.HOW_TO and whole.number != "")
 
 
 def asks_for(term: str, asked: Asked) -> bool:
@@ -398,12 +396,12 @@ def show_together(units: Sequence[Unit], best: int, beside: Sequence[int], asked
     texts = {place: show_unit(units[place]) for place in beside}
     shown = texts[best]
     if asked.kind is QuestionKind.DIFFERENCE:
-        texts = {place: cut(text, MAX_SENTENCE_CHARS // len(texts)) for place, text in texts.items()}
+        texts = {place: cut(text, MAX_UNIT_CHARS // len(texts)) for place, text in texts.items()}
     for place in set(texts) & {place + 1 for place in texts}:  # below the paragraph that is shown already
         before = units[place - 1].in_full
         texts[place] = texts[place].removeprefix(before).removeprefix(split_sentences(before)[-1]).lstrip()
     together = " ".join(texts[place] for place in sorted(texts))
-    return together if len(together) <= MAX_SENTENCE_CHARS else shown
+    return together if len(together) <= MAX_UNIT_CHARS else shown
 
 
 def as_sentence(unit: Unit) -> str:
@@ -436,7 +434,7 @@ def show_lead(unit: Unit) -> str:
 
 
 def show_unit(unit: Unit) -> str:
-    """Return a unit as plain text on one line, of at most MAX_SENTENCE_CHARS characters.
+    """Return a unit as plain text on one line, of at most MAX_UNIT_CHARS characters.
 
     Text comes with what introduces it, a row's cells with the names of their columns.
     """
@@ -446,4 +444,4 @@ def show_unit(unit: Unit) -> str:
         text = CELL.join(cells) or text
     elif unit.lead:
         text = f"{show_lead(unit)} {text}".lstrip()
-    return cut(text, MAX_SENTENCE_CHARS)
+    return cut(text, MAX_UNIT_CHARS)
