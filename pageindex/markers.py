@@ -17,7 +17,7 @@ MARKERS = {
     "hugo": ("hugo.toml", "hugo.y*ml", "hugo.json", "config.toml & content", "config/_default"),
     "jekyll": ("_config.y*ml",),
     "docusaurus": ("docusaurus.config.*", "astro.config.*", "docs.json", "mint.json"),
-    "vitepress": (".vitepress",),
+    "vitepress": (".vitepress", ".vuepress"),
     "quarto": ("_quarto.y*ml",),
 }
 DIALECT_OF = {marker: dialect for dialect, markers in MARKERS.items() for marker in markers}
