@@ -42,7 +42,7 @@ class QuestionKind(Enum):
     OTHER = "other"
 
 
-_BARE = 2  # words, and no more: a term whose meaning is asked for
+_UNSAID = (None, QuestionKind.OTHER)
 _NO_PLURAL = ("ss", "us", "is")
 
 
@@ -65,7 +65,7 @@ OPENING_WORDS = frozenset(chain(*_OPENED))  # they say what is asked for, not ab
 def read_kind(question: str, before: str = "") -> QuestionKind:
     """Return what a question asks for; what begins as no question does may be a term, or name several things.
 
-    A follow-up that does not say it, also behind a first word, asks for what the question `before` asks for.
+    The first word may be a preposition. A follow-up that says no kind asks for what the question `before` asks for.
 
     >>> read_kind("what is the default port?").value
     'value'
@@ -75,19 +75,18 @@ def read_kind(question: str, before: str = "") -> QuestionKind:
     'list'
     """
     words = split_bare(question)
-    kind = find_kind(words)
-    if before and kind in (None, QuestionKind.OTHER):
-        words = words[1:]  # `and when?`
-        kind = find_kind(words)
-        if kind in (None, QuestionKind.OTHER):
-            return read_kind(before)
+    kind, behind = find_kind(words), find_kind(words[1:])
+    if kind in _UNSAID and (before or behind is QuestionKind.WHICH):
+        words, kind = words[1:], behind  # `and when?`, `in which cases`
+    if before and kind in _UNSAID:
+        return read_kind(before)
     if kind is QuestionKind.WHICH:
         # In German and Dutch a noun in -en behind `which` is a plural, one in -e may be none.
-        is_plural = has_plural(words[1:3]) or (words[0] in ("welche", "welke") and words[:2][-1].endswith("en"))
+        is_plural = has_plural(words[1:3]) or (words[0].startswith("wel") and words[:2][-1].endswith("en"))
         return QuestionKind.LIST if is_plural else QuestionKind.VALUE
     if kind:
         return kind
-    is_short = len(words) <= _BARE
+    is_short = len(words) <= 2  # a term, or what one has
     if has_plural(words[1:] if is_short else words[:2]):
         return QuestionKind.LIST
     is_term = is_short and not any(map(is_unspaced, question))
