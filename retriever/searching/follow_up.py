@@ -29,7 +29,8 @@ MAX_ELLIPTIC_WORDS = 5  # of one that asks nothing and begins with a small word
 LEAST_RARITY = 0.25
 
 _REFERRING = re.compile(
-    r"""^\W*(?:and|or|but|so|also|what\ about|how\ about|und|oder|aber|et|mais|y|pero)\b
+    r"""^\W*(?:and|or|but|so|also|what\ about|how\ about|und|oder|aber|et|mais|y|pero|mas|ma|och|og|peki)\b
+      | ^\W*(?:e|\u0430|\u0438)(?=\s) | ^\W*(?:那|它|他|她|じゃ|では|それ|그럼|그러면|그런데|그건|그거)
       | \b(?:it|its|they|them|their|this|these|those|ones|instead\W*$|the\ (?:others?|rest|same|former|latter)
       | (?:that|the\ \w+|this|another|which|second|other)\ one|he|she|him|her|his
       | davon|damit|daf\u00fcr|dabei|dazu|diese[rsmn]?|celui-ci|celle-ci|ceux-ci|cela|\u00e7a|eso|esto|esos|estos)\b
