@@ -244,7 +244,12 @@ def lacks_day(question: str, rows: HitRows) -> bool:
 
 
 def score_reading(scored: ScoredUnits, candidate: Candidate, first: Candidate) -> float | None:
-    """Return how well a section's best unit reads, less how far the section ranks below the first; None unread."""
+    """Return how well a section's best unit reads, less how far the section ranks below the first; None unread.
+
+    >>> first, half_as_good = Candidate("a", 0.04, ()), Candidate("b", 0.02, ())
+    >>> round(score_reading(ScoredUnits((), [4.0, 5.0], is_read=True), half_as_good, first), 3)  # 5 - 2 * ln 2
+    3.614
+    """
     if not scored.is_read:
         return None
     share = candidate.score / first.score if first.score > 0 else 1.0
