@@ -9,7 +9,6 @@ import pytest
 
 from retriever import Retriever, open_retriever
 from retriever.errors import ClosedError, UsageError
-from retriever.looking.browse import find_relations
 from retriever.types import Encoder
 from tests.fake_encoder import CrowdedEncoder, FakeEncoder
 from tests.shelf import CountingEncoder, Shelf, read_lines, write_pages
@@ -176,9 +175,6 @@ def test_what_is_similar_does_not_depend_on_the_scale_of_a_model(tomatoes: Retri
 
 def test_a_section_about_something_else_is_not_similar(tomatoes: Retriever) -> None:
     assert [item.node_id for item in tomatoes.similar("soup.md").sections] == ["garden.md#garden"]
-    with tomatoes.view() as view:
-        beside = find_relations(view, "soup.md", tomatoes.access, 9).beside
-    assert [item.citation for item in beside["similar"][1]] == ["garden.md:1-4"]
 
 
 def test_templates_and_navigation_are_not_similar(tmp_path: Path) -> None:
