@@ -36,6 +36,11 @@ def give_back(asked: Asked) -> object:
     return {"best_first": [item["number"] for item in asked.candidates]}
 
 
+def read_ends(asked: Asked) -> object:
+    """A small model may not see what stands in the middle of a list."""
+    return give_back(asked) if find_answer(asked) % 4 else order_well(asked)
+
+
 def expand_well(asked: Asked) -> object:
     is_fact = REWORDED[asked.shown("question")[0]["question"]]
     return {"hyde": [STATEMENT], "queries": [REWORDING], "intent": "STUDY_DETAIL" if is_fact else "MECHANISM"}
@@ -53,7 +58,7 @@ def writing(order: Callable[[Asked], object], expand: Callable[[Asked], object])
 MODELS: dict[str, tuple[Callable[[Asked], object], Abilities]] = {
     "perfect": (writing(order_well, expand_well), Abilities()),
     "lists alone": (writing(order_well, repeat), Abilities(rewordings=False, passages=False, intents=False)),
-    "texts alone": (writing(give_back, expand_well), Abilities(lists=False)),
+    "texts alone": (writing(read_ends, expand_well), Abilities(lists=False)),
     "nothing": (lambda asked: "no", Abilities(lists=False, rewordings=False, passages=False, intents=False)),
 }
 
