@@ -54,6 +54,7 @@ def run_page(text: str) -> str:
         for name in ("XDG_DATA_HOME", "XDG_CACHE_HOME"):
             patch.setenv(name, str(home / name))
         patch.setenv("HYBRID_RETRIEVE_ENCODER_KIND", "none")  # by words alone: the same everywhere, and fast
+        patch.setattr("tempfile.tempdir", "/nowhere")  # what is kept is written where it stays
         patch.setattr(sys, "argv", [PROGRAM])
         patch.setattr("retriever.indexing.changes.YOUNG_NS", 0)  # or what is printed depends on how fast it is
         patch.setattr("retriever.errors.shutil.which", lambda name: name)
