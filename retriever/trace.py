@@ -66,7 +66,12 @@ class Spent:
 
     @classmethod
     def since(cls, begun: float, stages: Iterable[Stage]) -> "Spent":
-        """Return what was spent since a moment of `time.perf_counter()`; what no stage took is the opening."""
+        """Return what was spent since a moment of `time.perf_counter()`; what no stage took is the opening.
+
+        >>> begun_a_minute_ago, ten_seconds = time.perf_counter() - 60, Stage(StageName.HITS, 10_000.0, "")
+        >>> round(Spent.since(begun_a_minute_ago, [ten_seconds, ten_seconds]).opening, -3)
+        40000.0
+        """
         total = milliseconds_since(begun)
         return cls(max(0.0, total - sum(stage.milliseconds for stage in stages)), total)
 
