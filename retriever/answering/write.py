@@ -66,7 +66,16 @@ class AnswerPlan:
 
 
 def plan_answer(question: str, generator: "Generator", seconds: float) -> AnswerPlan:
-    """Plan as many sentences as the model can write in the time beside reading enough; LanguageModelError."""
+    """Plan as many sentences as the model can write in the time beside reading enough; LanguageModelError.
+
+    >>> from types import SimpleNamespace
+    >>> speeds = (replace(USUAL, reads=reads) for reads in (2_000, 300))
+    >>> fast, slow = (SimpleNamespace(speed=speed, room=lambda task: 9_000) for speed in speeds)
+    >>> plan_answer("what floats?", fast, 20).readable  # all that there is room for
+    9000
+    >>> plan_answer("what floats?", slow, 20).readable // 1_000
+    6
+    """
     speed, room = generator.speed or USUAL, 0
     for count in range(MOST_SENTENCES, 0, -1):
         empty, _ = build_answer_task(question, (), AnswerPlan(count, 0), seconds)
