@@ -69,7 +69,17 @@ class BothEncoder:
         return unit_rows(rows, len(texts))
 
     def measure_lift(self, question: FloatMatrix) -> float:
-        """Return what a question's vector, (d,), adds to its product with every text that is not English."""
+        """Return what a question's vector, (d,), adds to its product with every text that is not English.
+
+        >>> from retriever.embedding import open_bundled
+        >>> from retriever.settings import EncoderSettings
+        >>> both = open_bundled(EncoderSettings(), "both")
+        >>> (question,) = both.encode_queries(["how do I restore a file?"])
+        >>> (text,) = both.encode_documents(["Eine Datei wiederherstellen"])
+        >>> by_meaning = question[: both.shared] @ text[: both.shared]
+        >>> round(float(question @ text - both.measure_lift(question) - by_meaning), 5) + 0
+        0.0
+        """
         return float(question[self._marks : -1].sum() * (ENGLISH_SHARE / MARKS) ** 0.5)
 
     def _join(
