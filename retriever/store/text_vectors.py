@@ -109,7 +109,6 @@ def near_chunks(rows: Iterable[tuple[Any, ...]], vector: FloatMatrix, common: fl
     found = [
         NearChunk(cosines[text_key], node_id, key, node_key, shown_id, Span(first, last))
         for text_key, _, node_id, key, node_key, shown_id, first, last in rows
-        if text_key in cosines
     ]
     return sorted(found, key=lambda chunk: (-chunk.cosine, chunk.node_id, chunk.key))
 
