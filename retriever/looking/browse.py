@@ -397,8 +397,8 @@ def find_similar(
     access: FolderAccess,
     count: int,
     *,
-    unlinked: bool = False,
-    elsewhere: bool = False,
+    unlinked: bool,
+    elsewhere: bool,
 ) -> SimilarSections:
     """Find the sections nearest in meaning, as `Retriever.similar`; `access` is of its profile.
 

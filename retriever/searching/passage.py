@@ -21,7 +21,7 @@ from pageindex.node import MAX_LEAD_CHARS, MAX_UNIT_CHARS, Node, Span, Unit, Uni
 from pageindex.text import CELL, split_sentences
 from retriever.lexical.sections import list_abbreviated
 from retriever.lexical.tokens import tokenize, tokenize_unit
-from retriever.searching.question_words import QuestionKind
+from retriever.searching.question_words import OPENING_WORDS, QuestionKind
 from retriever.text import cut
 from retriever.types import Reading
 
@@ -316,11 +316,11 @@ def find_lists(node: Node, units: Sequence[Unit], best: int, asked: Asked) -> li
     inside = [unit for unit in units[around + 1 :] if holds(units[around].span, unit.span)]
     if not inside:  # a table that has only the names of its columns
         return []
-    above = tokenize("\n".join(node.titles), asked.languages)
     title = tokenize(node.title, asked.languages)
     is_named = bool(title) and {*asked.rarity}.issuperset(title)
     is_listed = asks_for_list(units[around], asked)
-    asked = asked.weigh(above, 0)
+    # `how do I make hummus`: neither the title nor `make` tells one list of its steps from another.
+    asked = asked.weigh({*tokenize("\n".join(node.titles), asked.languages), *OPENING_WORDS}, 0)
     measured = [measure_words(unit.text, asked) for unit in inside]
     *_, second, most = sorted([0.0, 0.0, *measured])
     if most > second and (own in inside or not is_listed):

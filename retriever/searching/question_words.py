@@ -202,7 +202,7 @@ def has_strange_word(
     )
 
 
-def measure_together(words: Sequence[Word], sections: Iterable[Node], languages: tuple[str, ...] = ()) -> float:
+def measure_together(words: Sequence[Word], sections: Iterable[Node], languages: tuple[str, ...]) -> float:
     """Return the share of pairs of successive words that one of these sections has together, 0 to 1.
 
     Together: one right after the other, as in the question, but for stop words; in one paragraph, one code block, or
