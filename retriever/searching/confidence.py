@@ -40,13 +40,13 @@ class Coefficients:
 
 # Where lines of the first sections were read.
 READ = Coefficients(
-    -8.24, margin=1.61, lead=5.38, together=1.96, asked=0.9, reading=6.82, none_below=0.019, answered_from=0.62
+    -6.37, margin=0.88, lead=4.78, together=0.93, asked=0.72, reading=6.35, none_below=0.027, answered_from=0.66
 )
 MEANING_AND_WORDS = Coefficients(
-    -6.39, 0.27, 0.68, margin=2.46, lead=5.82, together=2.46, asked=0.77, none_below=0.035, answered_from=0.68
+    -4.67, 0.98, 0.27, margin=1.6, lead=5.14, together=1.61, asked=0.67, none_below=0.041, answered_from=0.65
 )
 # Without vectors.
-WORDS_ALONE = Coefficients(-4.08, 2.79, 1.4, together=1.95, asked=0.99, none_below=0.07, answered_from=0.62)
+WORDS_ALONE = Coefficients(-3.65, 2.91, 1.03, together=1.4, asked=0.92, none_below=0.086, answered_from=0.62)
 # In another language than English, with the model that reads it, and by it alone where no line was read. Words say
 # little there, for their forms are many. `scripts/calibrate_confidence.py --abroad` fits both.
 ABROAD = Coefficients(-4.2, lead=3.25, reading=13.87, none_below=0.169, answered_from=0.67)
