@@ -108,6 +108,8 @@ class Reading:
     """Of the cross-encoder, which reads both together: above 0, it answers."""
     interaction: float
     """Of the encoder, which reads them apart: late interaction, -1 to 1."""
+    with_titles: float = 0.0
+    """Late interaction with the titles above the text alone."""
 
     def weigh(self, by_logit: float, by_interaction: float) -> float:
         """Return the weighted sum of both; beyond MOST_LOGIT a logit says no more."""

@@ -7,7 +7,6 @@ are in the hit's evidence.
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, islice
-from math import log
 from typing import TYPE_CHECKING
 
 from pageindex.node import MAX_TERM_WORDS, Node, Span, UnitKind
@@ -31,6 +30,7 @@ from retriever.query import FollowUp
 from retriever.searching.citations import Anchors
 from retriever.searching.confidence import weigh_reading
 from retriever.searching.passage import (
+    BY_MEANING,
     BY_RANK,
     Asked,
     ScoredUnits,
@@ -56,7 +56,6 @@ COPIES_SHOWN = 3  # files that a hit names as its copies
 ANSWERED_FROM = 5  # hits that the verdict and a short answer are made of, however many are shown
 READ_OF_FIRST = 3  # units of the first section, for the reader; of each further one fewer, at least one
 MAX_UNIT_CHARS = 900  # of one: it reads 160 tokens
-LEAST_SHARE = 0.01  # of the first score, as far as it counts: a reranker's may be 0
 
 
 def build_hits(
@@ -244,16 +243,19 @@ def lacks_day(question: str, rows: HitRows) -> bool:
 
 
 def score_reading(scored: ScoredUnits, candidate: Candidate, first: Candidate) -> float | None:
-    """Return how well a section's best unit reads, less how far the section ranks below the first; None unread.
+    """Return how well a section's best unit reads, and how near the section is, by rank and meaning; None unread.
 
-    >>> first, half_as_good = Candidate("a", 0.04, ()), Candidate("b", 0.02, ())
-    >>> round(score_reading(ScoredUnits((), [4.0, 5.0], is_read=True), half_as_good, first), 3)  # 5 - 2 * ln 2
-    3.614
+    >>> from retriever.types import Evidence
+    >>> near = Evidence(Source.SEMANTIC, 1, 0.5, "cosine", 0.02)
+    >>> first, half_as_good = Candidate("a", 0.04, ()), Candidate("b", 0.02, (near,))
+    >>> score_reading(ScoredUnits((), [4.0, 5.0], is_read=True), half_as_good, first)  # 5 + 4 / 2 + 6 * .5
+    10.0
     """
     if not scored.is_read:
         return None
-    share = candidate.score / first.score if first.score > 0 else 1.0
-    return max(scored.scores) + BY_RANK * log(max(share, LEAST_SHARE))
+    share = candidate.score / (first.score or 1.0)  # a reranker's may be 0
+    cosine = sum(item.score for item in candidate.evidence if item.source is Source.SEMANTIC)  # of one, or none
+    return max(scored.scores) + BY_RANK * share + BY_MEANING * cosine
 
 
 def find_matched_fields(view: View, rows: HitRows, node_id: str, words: Collection[str]) -> tuple[tuple[str, str], ...]:

@@ -37,8 +37,9 @@ OF_TITLES = 0.25
 # What it counts, for being read, that a unit stands in the chunk of its section that is nearest in meaning: of sixty
 # items the one that answers may have no word of the question.
 BY_CHUNK = 1.0
-# Of units of several sections: what the logarithm of the section's score counts.
-BY_RANK = 2.0
+# Of units of several sections: what counts the section's score, as a share of the first one's, its cosine, and the late
+# interaction with its titles.
+BY_RANK, BY_MEANING, BY_TITLES = 4.0, 6.0, 3.0
 # Another unit beside the best one is cited with it where its score is nearer than this, and both have few lines: a
 # command with the paragraph that introduces it and the one that explains it has thirteen.
 NEAR = 0.7
@@ -132,7 +133,10 @@ class ScoredUnits:
 
         A list reads as the best of its items.
         """
-        read = {place: reading.weigh(BY_LOGIT, BY_INTERACTION) for place, reading in zip(places, readings, strict=True)}
+        read = {
+            place: reading.weigh(BY_LOGIT, BY_INTERACTION) + BY_TITLES * reading.with_titles
+            for place, reading in zip(places, readings, strict=True)
+        }
         lowest = min(read.values())
         for place in {place for place, unit in enumerate(self.units) if unit.kind is UnitKind.LIST} - read.keys():
             items = [read[item] for item in places if holds(self.units[place].span, self.units[item].span)]

@@ -65,5 +65,6 @@ def test_of_a_long_list_the_items_in_the_chunk_that_matched_are_read() -> None:
 
 def test_a_list_that_was_not_read_reads_as_the_best_of_its_items() -> None:
     units = score_node(make_node("## Boats\n\n- gig\n- skiff\n", "a.md#boats", "Boats"), ASKED).units
-    read = ScoredUnits(units, [0.0] * 3, by_words=[1.0] * 3).add_readings([1, 2], [Reading(3, 0.5), Reading(3, 0.6)])
-    assert read.scores == pytest.approx([7.2, 6.0, 7.2])
+    readings = [Reading(3, 0.5, 0.1), Reading(3, 0.6, 0.1)]
+    read = ScoredUnits(units, [0.0] * 3, by_words=[1.0] * 3).add_readings([1, 2], readings)
+    assert read.scores == pytest.approx([7.5, 6.3, 7.5])
