@@ -88,12 +88,12 @@ def test_texts_that_cannot_be_used_change_nothing(
     ("rewording", "reason"),
     [
         ("who pays for the journey?", "it repeats the question or another text"),
-        ("who pays for the journey of tomatoes, bread and blight?", "what it adds is about something else"),
+        ("who pays for the journey of bread and a letter?", "what it adds is about something else"),
     ],
 )
 def test_a_rewording_adds_something_about_the_question(shelf: Shelf, rewording: str, reason: str) -> None:
     with shelf.open(**NEVER_REFRESH) as retriever:
-        answer = retriever.search(AskRequest(QUESTION, expansion=Expansion((rewording,))))
+        answer = retriever.search(AskRequest(QUESTION, expansion=Expansion((rewording,), tuple(HELPFUL["hyde"]))))
     assert [item.reason for item in report_of(answer).dropped] == [reason]
 
 
