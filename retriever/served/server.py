@@ -288,7 +288,7 @@ class ModelServer:
                 return NoGeneratorError, f"no {self.program} answers at {url}: {self.start}"
             case OverdueError():
                 how = "; restart it, choose a smaller llm.model, or wait longer (llm.seconds)"
-                text = f"{self.model or 'the model'} at {url} takes too long: {said}"
+                text = f"{self.model or 'the model'} at {url} takes too long"
                 return LanguageModelTimeoutError, text + (how if section == "llm" else "")
             case StrangeAnswerError():
                 return WrongAnswerError, f"what answers at {url} speaks otherwise than {self.program} ({said})"

@@ -139,7 +139,7 @@ def seconds_until(end: float) -> float:
     """Return the seconds, above 0, until an answer must be complete, at a moment of time.monotonic(); OverdueError."""
     seconds = end - time.monotonic()
     if seconds <= 0:
-        raise OverdueError("not complete in time")
+        raise OverdueError
     return seconds
 
 
@@ -184,7 +184,7 @@ def _translate_errors(end: float) -> Iterator[None]:
     try:
         yield
     except TimeoutError as error:
-        raise OverdueError("not complete in time") from error
+        raise OverdueError from error
     except (OSError, HTTPException, ValueError) as error:
         seconds_until(end)
         raise BrokenError(str(error)) from error

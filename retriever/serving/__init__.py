@@ -202,7 +202,13 @@ class LastProgress(NoProgress):
             raise _StoppedError
 
     def __str__(self) -> str:
-        """Return ` (embedding 1,200 of 3,400 texts)`; empty before the first stage."""
+        """Return the stage and how far it is; empty before the first.
+
+        >>> progress = LastProgress()
+        >>> progress.start("embedding", 3_400, "texts")
+        >>> str(progress)
+        ' (embedding: 0 of 3,400 texts)'
+        """
         return f" ({self.stage}: {self.done:,} of {self.total:,} {self.unit})" if self.stage else ""
 
 
