@@ -185,8 +185,7 @@ def write_documents(
     What cannot be read is noted in the changes.
     """
     new, done, total = list[int](), 0, sum(len(change.differing) for change in changes)
-    if total:
-        progress.start("reading", total, "files")
+    progress.start("reading", total, "files")
     for change in changes:
         for file in change.differing:
             try:
@@ -206,8 +205,7 @@ def write_documents(
                     writing.put_pending(connection, {text_hash(text): text for text in texts})
             done += 1
             progress.advance("reading", done)
-    if total:
-        progress.finish("reading")
+    progress.finish("reading")
     return new
 
 

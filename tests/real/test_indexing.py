@@ -131,7 +131,6 @@ def test_links_follow_what_comes_and_goes(shelf: Shelf) -> None:
     ("stage", "at"), [("reading", 0), ("reading", 1), ("indexing words", 0), ("indexing words", -1)]
 )
 def test_an_interrupt_leaves_the_older_state_in_force(shelf: Shelf, stage: str, at: int) -> None:
-    shelf.update(progress=Interrupting(stage, at))  # nothing has changed: no stage begins
     before = found(shelf.ask(QUESTIONS[1]))
     shelf.write("garden/tomatoes.md", "# Tomatoes\n\nNothing of them in a wet summer.\n")
     with pytest.raises(KeyboardInterrupt):
