@@ -208,7 +208,8 @@ class Hit(Cited):
     score: float
     scale: str
     """The scale of the score: `rrf` (a sum of weights / (k + rank)), `reranked` (0 to 1 and what entities add;
-    docs/guide/profiles.md). Comparable within one answer only."""
+    docs/guide/profiles.md). Comparable within one answer only. The first hit, which may be the one that
+    reads best, may have less than the second."""
     evidence: tuple[Evidence, ...]
     """Largest share first."""
     matched_fields: tuple[tuple[str, str], ...] = ()
@@ -387,7 +388,7 @@ class Trace:
     signals: Signals
     """The signs that the verdict was made of."""
     order: tuple[str, ...] = ()
-    """The candidates after the reranking, best first, by node id: the hits and those behind them."""
+    """The candidates after the reranking, not yet read, best first, by node id: the hits and those behind them."""
 
 
 # The words of a question as the keyword search reads them, and in which languages texts are read beside English.

@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from difflib import SequenceMatcher
 from functools import cache, cached_property
 from itertools import combinations, pairwise
-from math import inf
 from pathlib import Path
 
 import yaml
@@ -28,6 +27,7 @@ from retriever.embedding import bundled_encoder
 from retriever.expansion import QUESTION_MARKS
 from retriever.lexical.tokens import is_unspaced, tokenize
 from retriever.searching.confidence import READS_NOTHING, weigh_reading
+from retriever.searching.hits import put_best_first
 from retriever.searching.passage import join
 from retriever.searching.question_words import QuestionKind, read_kind
 from retriever.settings import EncoderSettings
@@ -36,7 +36,7 @@ from retriever.types import CitedSentence, DroppedSentence, Hit
 MAX_CHARS = 400  # of a sentence
 LEAST_QUOTED = 3  # words: any text holds shorter ones; of a script without spaces, as many characters
 MAX_EXTRACTED = 3
-LEAST_SCORE = 0.85  # of the best hit's score: 2.0 sentences an answer in place of 2.9, and hardly a right one fewer
+LEAST_SCORE = 0.85  # of the highest score: 2.0 sentences an answer in place of 2.9, and hardly a right one fewer
 REPEATED = 0.7  # of the terms of the shorter one of two sentences
 
 _SIGNS = "_./\\:@#="  # inside of a name
@@ -199,11 +199,10 @@ def choose_sentences(hits: Sequence[Hit], question: str = "") -> tuple[CitedSent
     """
     is_difference, held = read_kind(question) is QuestionKind.DIFFERENCE, set[str]()
     chosen: list[CitedSentence] = []
-    best = max(hits, key=lambda hit: -inf if hit.reading_score is None else hit.reading_score, default=None)
-    for hit in sorted(hits, key=lambda hit: hit is not best):
+    for hit in put_best_first(hits):
         words = set(tokenize(f"{hit.title} {hit.sentence}")).intersection(tokenize(question))
         has_side = is_difference and not held.issuperset(words)
-        is_near = not chosen or has_side or hit.score >= LEAST_SCORE * hits[0].score
+        is_near = not chosen or has_side or hit.score >= LEAST_SCORE * max(other.score for other in hits)
         text = hit.sentence
         if text not in ("", hit.title) and is_near and not repeats(text, chosen):
             held |= words

@@ -38,6 +38,7 @@ from retriever.searching.passage import (
     find_passage,
     holds,
     join,
+    measure_words,
     score_node,
 )
 from retriever.searching.queries import ExpandedQuery
@@ -55,6 +56,9 @@ MAX_TITLE_CHARS = 60
 COPIES_SHOWN = 3  # files that a hit names as its copies
 ANSWERED_FROM = 5  # hits that the verdict and a short answer are made of, however many are shown
 READ_OF_FIRST = 3  # units of the first section, for the reader; of each further one fewer, at least one
+# Of the question's words, by their rarity, in a hit that is raised; .25 to .4 do as well. Where it has fewer, the two
+# searches know more than the lines: a question in other words than a large documentation's is near to many of them.
+LEAST_ASKED = 0.3
 MAX_UNIT_CHARS = 900  # of one: it reads 160 tokens
 
 
@@ -67,7 +71,7 @@ def build_hits(
     reader: "PassageReader | None",
     recorder: Recorder,
 ) -> tuple[Hit, ...]:
-    """Return the hits of candidates, whose rows `read_rows` has read, in their order.
+    """Return the hits of candidates, whose rows `read_rows` has read, in their order; what reads best may come first.
 
     `words` are those of the question, as BM25 reads them. A reader reads the best units of the first sections, and the
     recorder learns how well the best of them reads.
@@ -76,10 +80,9 @@ def build_hits(
     matched = {item.node_id: find_matched_fields(view, rows, item.node_id, words) for item in rows.candidates}
     scored = score_sections(view, rows, matched, asked)
     if reader:
-        first = rows.candidates[: profile.read_passages]
-        scored |= read_first(first, rows.nodes, scored, asked, reader, question, recorder)
+        scored |= read_first(rows, profile.read_passages, scored, asked, reader, question, recorder)
     hits = []
-    for rank, candidate in enumerate(rows.candidates, start=1):
+    for candidate in rows.candidates:
         node, key = rows.nodes[candidate.node_id], rows.keys[candidate.node_id]
         assert node.body_span is not None, "only nodes with lines are ranked"
         # The file may have changed since it was indexed: what is cited is where the text stands now.
@@ -89,7 +92,7 @@ def build_hits(
         looked_through = [" ".join(node.titles), *(unit.in_full for unit in node.units)]
         hits.append(
             Hit(
-                rank=rank,
+                rank=0,
                 **rows.anchors.cite(key, node.id, anchor).place,
                 passage=passage.span.shift(anchor.span.first - node.body_span.first),
                 title=node.title,
@@ -109,7 +112,16 @@ def build_hits(
                 reading_score=score_reading(scored[node.id], candidate, rows.candidates[0]),
             )
         )
-    return tuple(hits)
+    raised = put_best_first(hits)
+    # Names, what is held as written, a reranker, and the texts that a model wrote to search with know the order better.
+    if (
+        raised
+        and hits[0].evidence[0].source in (Source.SEMANTIC, Source.KEYWORD)
+        and not recorder.expansion
+        and measure_words(" ".join(raised[0].words), asked) >= LEAST_ASKED * sum(asked.rarity.values())
+    ):
+        hits = raised
+    return tuple(replace(hit, rank=rank) for rank, hit in enumerate(hits, 1))
 
 
 def read_asked(view: View, expanded: ExpandedQuery, words: Collection[str]) -> Asked:
@@ -179,8 +191,8 @@ def find_matched(candidate: Candidate) -> Span | None:
 
 
 def read_first(
-    first: Sequence[Candidate],
-    nodes: Mapping[str, Node],
+    rows: HitRows,
+    count: int,
     scored: Mapping[str, ScoredUnits],
     asked: Asked,
     reader: "PassageReader",
@@ -194,10 +206,10 @@ def read_first(
     """
     places = {
         item.node_id: scored[item.node_id].choose_read(max(1, READ_OF_FIRST - number), find_matched(item), asked)
-        for number, item in enumerate(first)
+        for number, item in enumerate(rows.candidates[:count])
     }
     texts = [
-        (nodes[node_id].titles, as_sentence(scored[node_id].units[place])[:MAX_UNIT_CHARS])
+        (rows.nodes[node_id].titles, as_sentence(scored[node_id].units[place])[:MAX_UNIT_CHARS])
         for node_id, own in places.items()
         for place in own
     ]
@@ -223,9 +235,7 @@ def read_first(
         note.text = f"{len(readings)} units, the best {best:.1f}"
     read = iter(readings)
     return {
-        node_id: scored[node_id].add_readings(own, list(islice(read, len(own))))
-        for node_id, own in places.items()
-        if own
+        node_id: scored[node_id].add_readings(own, islice(read, len(own))) for node_id, own in places.items() if own
     }
 
 
@@ -256,6 +266,12 @@ def score_reading(scored: ScoredUnits, candidate: Candidate, first: Candidate) -
     share = candidate.score / (first.score or 1.0)  # a reranker's may be 0
     cosine = sum(item.score for item in candidate.evidence if item.source is Source.SEMANTIC)  # of one, or none
     return max(scored.scores) + BY_RANK * share + BY_MEANING * cosine
+
+
+def put_best_first(hits: Sequence[Hit]) -> list[Hit]:
+    """Return hits with the one first whose lines read best, the others in their order; all so where none was read."""
+    best = max((hit.reading_score for hit in hits if hit.reading_score is not None), default=None)
+    return sorted(hits, key=lambda hit: hit.reading_score != best)
 
 
 def find_matched_fields(view: View, rows: HitRows, node_id: str, words: Collection[str]) -> tuple[tuple[str, str], ...]:

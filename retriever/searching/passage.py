@@ -10,7 +10,7 @@ come from
 over questions with the lines that answer them; docs/internals/passages.md has their worth.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
 from math import isclose
@@ -128,7 +128,7 @@ class ScoredUnits:
         }
         return sorted(weighed, key=weighed.__getitem__, reverse=True)[:count]
 
-    def add_readings(self, places: Sequence[int], readings: Sequence[Reading]) -> "ScoredUnits":
+    def add_readings(self, places: Sequence[int], readings: Iterable[Reading]) -> "ScoredUnits":
         """Return them with what was read of some; the others are as bad as the worst of these, and never better.
 
         A list reads as the best of its items.
