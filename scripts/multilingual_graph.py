@@ -212,8 +212,58 @@ def round_low_rank(adapter: tuple[Matrix, Matrix]) -> Rounded:
     return found
 
 
+def read_adapters(path: Path, suffix: str) -> Adapters:
+    """Return A and B of each matrix to which a graph adds such, as it has them in 4 bits; empty without the file."""
+    import onnx
+
+    if not path.exists():
+        return {}
+    model = onnx.load(path, load_external_data=False)
+    ends = tuple(f".{suffix}.{part}" for part in ("down", "up", "scales"))
+    stored = {
+        one.name: onnx.numpy_helper.to_array(one, str(path.parent)).astype(np.float32)
+        for one in model.graph.initializer
+        if one.name.endswith(ends)
+    }
+    found = {}
+    for name in {name.removesuffix(ends[0]) for name in stored if name.endswith(ends[0])}:
+        down, up, scales = (stored[name + end] for end in ends)
+        length = np.linalg.norm(down, axis=0) + 1e-6  # the columns of A have the length that they begin to learn with
+        found[name] = down / length, up * (scales.reshape(-1) * length)[:, None]
+    return found
+
+
+def replace_adapters(path: Path, adapters: Adapters, token_type: int) -> None:
+    """Write A and B into a graph in the place of those that `add_adapters` wrote."""
+    made = Graph()
+    for name, adapter in adapters.items():
+        add_low_rank(made, Graph(), f"{name}.{token_type}", round_low_rank(adapter), inputs_of(name))
+    replace_constants(path, made.constants)
+
+
+def replace_constants(path: Path, constants: "Mapping[str, onnx.TensorProto]") -> None:
+    """Write constants into a graph, or where it has moved them to, in the place of others of the same size."""
+    import onnx
+
+    model = onnx.load(path, load_external_data=False)
+    with (path.parent / WEIGHTS_NAME).open("r+b") as weights:
+        for one in model.graph.initializer:
+            if made := constants.get(one.name):
+                place = {item.key: int(item.value) for item in one.external_data if item.key != "location"}
+                if place.get("length", len(one.raw_data)) != len(made.raw_data):
+                    raise click.ClickException(f"{path.name} has {one.name} in another size")
+                if place:
+                    weights.seek(place["offset"])
+                    weights.write(made.raw_data)
+                else:
+                    one.raw_data = made.raw_data
+    path.write_bytes(model.SerializeToString())
+
+
 def write_english(folder: Path, weights: Weights, adapters: Adapters) -> None:
     """Write what gives the matrices of the layers with what is added to them for texts in English, in 8 bits too.
+
+    What was written so before is replaced.
 
     Args:
         folder: what `write_graph` wrote.
@@ -250,6 +300,9 @@ def write_english(folder: Path, weights: Weights, adapters: Adapters) -> None:
             added.nodes.append(renamed(node, {f"{name}.float": f"{name}.sum"}))
         else:
             added.nodes.append(node)
+    if (folder / ENGLISH_NAME).exists():
+        replace_constants(folder / ENGLISH_NAME, added.constants)
+        return
     del model.graph.node[:]
     model.graph.node.extend(added.nodes)
     model.graph.initializer.extend(added.constants.values())
