@@ -95,7 +95,7 @@ MODELS = {
     "WORDS_ALONE": Fitted(lambda signals: replace(signals, reading=None, margin=None), WORDS, 0.02, 0.085),
     "ABROAD": Fitted(lambda signals: signals, ("lead", "reading"), 0.035, 0.05),
     "ABROAD_BY_MEANING": Fitted(
-        lambda signals: replace(signals, reading=None), ("coverage", "margin", "together"), 0.05, 0.05
+        lambda signals: replace(signals, reading=None), ("coverage", "margin", "together"), 0.06, 0.05
     ),
 }
 

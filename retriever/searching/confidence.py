@@ -50,7 +50,7 @@ WORDS_ALONE = Coefficients(-3.65, 2.91, 1.03, together=1.4, asked=0.92, none_bel
 # In another language than English, with the model that reads it, and by it alone where no line was read. Words say
 # little there, for their forms are many. `scripts/calibrate_confidence.py --abroad` fits both.
 ABROAD = Coefficients(-4.16, lead=3.08, reading=13.86, none_below=0.174, answered_from=0.67)
-ABROAD_BY_MEANING = Coefficients(-2.97, 0.54, margin=2.1, together=2.69, none_below=0.25, answered_from=0.71)
+ABROAD_BY_MEANING = Coefficients(-2.97, 0.54, margin=2.1, together=2.69, none_below=0.257, answered_from=0.71)
 
 NEAR_FROM = 3.5  # the margin from which a lead counts in full: of a few sections one always leads
 # Where words are pairs of characters, half of the pairs of a question stand across two words, and no section has them.
