@@ -135,11 +135,11 @@ def read_corpora(data: Path, folder: Path) -> tuple[list[Corpus], list[Corpus]]:
             Corpus(
                 tokens=model._tokens.ids([PREFIXES.document + text for text in texts]),
                 vectors=model.encode_documents(texts),
-                of_teacher=english.encode_documents([] if is_abroad(name) else texts),
+                of_teacher=vectors[:0] if is_abroad(name) else english.encode_documents(texts),
                 asked=model._tokens.ids([PREFIXES.query + question for question in asked]),
                 questions=vectors,
                 questions_before=vectors.copy(),
-                asked_teacher=english.encode_queries([] if is_abroad(name) else asked),
+                asked_teacher=vectors[:0] if is_abroad(name) else english.encode_queries(asked),
                 is_across=np.array(["language" in row for row in rows]),
                 right=right,
                 left_out=left_out & ~right,
