@@ -3,6 +3,7 @@ r"""Does the cited line answer? Sections, passages, first sentences and verdicts
     uv run python benchmarks/lines.py ../shared/eval/lines.jsonl ../shared/eval/corpora [--index FOLDER] [--json]
     uv run python benchmarks/lines.py benchmarks/data/lines.jsonl benchmarks/data/lines
     uv run python benchmarks/lines.py benchmarks/data/people.jsonl benchmarks/data/people
+    uv run python benchmarks/lines.py benchmarks/data/everyday.jsonl benchmarks/data/everyday
 
 Each question names a folder of documents (`corpus`), a file and the lines that answer, `also` where other lines do, or
 is of the kind `none`: the documents do not answer it. A section is right if its lines hold such a line, a passage if
