@@ -26,7 +26,7 @@ from retriever.indexing.request import FolderAccess, locate_path
 from retriever.lexical.sections import drop_arguments, list_names
 from retriever.lexical.tokens import remove_accents
 from retriever.places.view import View
-from retriever.searching.citations import Anchor, Anchors
+from retriever.searching.citations import Anchors
 from retriever.store import reading
 from retriever.store.database import Connection
 from retriever.store.reading import read_titles
@@ -298,12 +298,9 @@ def read_excerpt(connection: Connection, reference: str, access: FolderAccess) -
         spans = [node.span for node in nodes if node.span and is_within(node.id, node_id)]
         span = Span(spans[0].first, spans[-1].last)
     text = "\n".join([*whole.split("\n")[span.first - 1 : span.last], ""])
-    if is_new:
-        node, anchor = file, Anchor(span, "exact")
-    else:
-        node, anchor = find_line_holder(nodes, span.first), anchors.anchor(key, span, text)
+    node = file if is_new else find_line_holder(nodes, span.first)
     return Excerpt(
-        **anchors.cite(key, node.id, anchor).place,
+        **anchors.cite(key, node.id, span, text).place,
         text=text,
         title=node.title,
         breadcrumb=node.breadcrumb,
@@ -366,13 +363,10 @@ def cite_nodes(view: View, node_ids: Sequence[str], access: FolderAccess) -> dic
     cited = {}
     for node_id, key in keys.items():
         node = nodes[node_id]
-        if node.span:
-            anchor = anchors.anchor(key, node.span, node.text)
-        else:
-            last = max((part.span.last for part in tree.sections(key) if part.span), default=1)
-            anchor = Anchor(Span(1, last), anchors.look_at(key)[0])
+        parts = (part.span.last for part in tree.sections(key) if part.span)
+        span = node.span or Span(1, max(parts, default=1))
         cited[node_id] = Neighbour(
-            **anchors.cite(key, node_id, anchor).place,
+            **anchors.cite(key, node_id, span, node.text).place,
             title=node.title,
             breadcrumb=node.breadcrumb,
             summary=cut(node.summary, SUMMARY_CHARS),

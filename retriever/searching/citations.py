@@ -31,14 +31,6 @@ _CITED = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Anchor:
-    """Where a section is, as far as that is known."""
-
-    span: Span
-    state: CitationState
-
-
 class Anchors:
     """Compares the files of one answer with what was indexed: each is read, once, whatever its size and times say.
 
@@ -54,26 +46,25 @@ class Anchors:
         self.documents = {key: CitedDocument(*columns) for key, *columns in rows}  # by their keys
         self._seen: dict[int, tuple[CitationState, str]] = {}
 
-    def anchor(self, document_key: int, span: Span, text: str) -> Anchor:
-        """Return where the section is now.
+    def cite(self, document_key: int, node_id: str, span: Span, text: str) -> Cited:
+        """Return lines of a document where they are now, ready to be cited.
 
         Args:
-            document_key: of the section's document.
-            span: its lines when it was indexed.
-            text: exactly these lines.
+            document_key: of the document.
+            node_id: of the section that they are in.
+            span: where they were when it was indexed.
+            text: exactly these lines; empty for what has none of its own, which is not looked for elsewhere.
         """
         state, now = self.look_at(document_key)
-        return find_anchor(span, text, now) if state == "stale" else Anchor(span, state)
-
-    def cite(self, document_key: int, node_id: str, anchor: Anchor) -> Cited:
-        """Return a section of a document where it is now, ready to be cited."""
+        if state == "stale" and text:
+            span, state = find_anchor(span, text, now)
         document = self.documents[document_key]
         return Cited(
             node_id=node_id,
             folder=document.folder,
             file=document.path,
-            span=anchor.span,
-            citation_state=anchor.state,
+            span=span,
+            citation_state=state,
             cited_as=document.name,
         )
 
@@ -95,8 +86,8 @@ class Anchors:
         return state
 
 
-def find_anchor(span: Span, text: str, now: str) -> Anchor:
-    """Find a section's lines in a document that has changed; `stale` unless they are there exactly once.
+def find_anchor(span: Span, text: str, now: str) -> tuple[Span, CitationState]:
+    """Find where lines are in a document that has changed; `stale` unless they are there exactly once.
 
     Args:
         span: where they were.
@@ -105,13 +96,13 @@ def find_anchor(span: Span, text: str, now: str) -> Anchor:
     """
     whole, lines = now.removesuffix("\n").split("\n"), text.removesuffix("\n").split("\n")
     if whole[span.first - 1 : span.first - 1 + len(lines)] == lines:
-        return Anchor(span, "exact")
+        return span, "exact"
     if not text.strip():
-        return Anchor(span, "stale")
+        return span, "stale"
     # The first two places where these lines begin now: with more than one, no place can be cited.
     sought, searched = "\n".join(["", *lines, ""]), "\n".join(["", *whole, ""])
     first = searched.find(sought)
     if first < 0 or searched.find(sought, first + 1) >= 0:
-        return Anchor(span, "stale")
+        return span, "stale"
     line = 1 + searched.count("\n", 0, first)
-    return Anchor(Span(line, line + span.last - span.first), "moved")
+    return Span(line, line + span.last - span.first), "moved"

@@ -86,15 +86,15 @@ def build_hits(
         node, key = rows.nodes[candidate.node_id], rows.keys[candidate.node_id]
         assert node.body_span is not None, "only nodes with lines are ranked"
         # The file may have changed since it was indexed: what is cited is where the text stands now.
-        anchor = rows.anchors.anchor(key, node.body_span, node.body or node.text)
+        cited = rows.anchors.cite(key, node.id, node.body_span, node.body or node.text)
         passage = find_passage(node, asked, scored[node.id], find_matched(candidate))
         text = cut_to_lines(node, passage.span, profile.final_text_chars, passage.sentence)
         looked_through = [" ".join(node.titles), *(unit.in_full for unit in node.units)]
         hits.append(
             Hit(
                 rank=0,
-                **rows.anchors.cite(key, node.id, anchor).place,
-                passage=passage.span.shift(anchor.span.first - node.body_span.first),
+                **cited.place,
+                passage=passage.span.shift(cited.span.first - node.body_span.first),
                 title=node.title,
                 breadcrumb=node.breadcrumb,
                 snippet=cut(" ".join((passage.sentence or node.summary).split()), SNIPPET_CHARS),

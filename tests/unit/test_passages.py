@@ -16,9 +16,9 @@ LINES = st.lists(st.sampled_from(["", "a", "b", "# a", "a b"]), min_size=1, max_
 @given(LINES, LINES, LINES)
 def test_what_is_cited_as_exact_or_moved_holds_the_text(above: list[str], section: list[str], below: list[str]) -> None:
     now = "\n".join([*above, *section, *below]) + "\n"
-    found = find_anchor(Span(3, 2 + len(section)), "\n".join(section) + "\n", now)
-    if found.state != "stale":
-        assert now.split("\n")[found.span.first - 1 : found.span.last] == section
+    span, state = find_anchor(Span(3, 2 + len(section)), "\n".join(section) + "\n", now)
+    if state != "stale":
+        assert now.split("\n")[span.first - 1 : span.last] == section
     elif any(section):
         places = [at for at in range(len(above) + len(below) + 1) if now.split("\n")[at : at + len(section)] == section]
         assert len(places) != 1

@@ -91,8 +91,7 @@ def read_section(text: str, question: str) -> tuple[str, str, str]:
 
 
 def find_lines(text: str, now: str) -> str:
-    found = find_anchor(Span(5, 8), text, now)
-    return f"{found.span} {found.state}"
+    return " ".join(map(str, find_anchor(Span(5, 8), text, now)))
 
 
 DAY_NS = 86_400 * 10**9
