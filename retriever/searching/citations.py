@@ -2,6 +2,7 @@
 
 from collections.abc import Collection
 from dataclasses import dataclass
+from functools import cache
 from hashlib import sha256
 
 from pageindex.corpus import MAX_FILE_BYTES, UnreadableDocumentError, find_document, read_document, read_file
@@ -44,7 +45,7 @@ class Anchors:
         self._access = access
         rows = select(connection, _CITED, document_keys)
         self.documents = {key: CitedDocument(*columns) for key, *columns in rows}  # by their keys
-        self._seen: dict[int, tuple[CitationState, str]] = {}
+        self.look_at = cache(self._look_at)
 
     def cite(self, document_key: int, node_id: str, span: Span, text: str) -> Cited:
         """Return lines of a document where they are now, ready to be cited.
@@ -68,22 +69,18 @@ class Anchors:
             cited_as=document.name,
         )
 
-    def look_at(self, document_key: int) -> tuple[CitationState, str]:
+    def _look_at(self, document_key: int) -> tuple[CitationState, str]:
         """Return `exact`, `stale`, `gone` or `unchecked` for the whole file, and its text, empty unless `stale`."""
-        if document_key in self._seen:
-            return self._seen[document_key]
         known = self.documents[document_key]
-        state: tuple[CitationState, str] = ("unchecked", "")
-        if known.folder in self._access.folders:
-            try:
-                file = find_document(known.folder, known.path, self._access.ignore)
-                digest = sha256(read_file(file.absolute, MAX_FILE_BYTES)).hexdigest()
-                # What has not changed is not decoded.
-                state = ("exact", "") if digest == known.digest else ("stale", read_document(file).text)
-            except (UnreadableDocumentError, OSError):
-                state = ("gone", "")
-        self._seen[document_key] = state
-        return state
+        if known.folder not in self._access.folders:
+            return "unchecked", ""
+        try:
+            file = find_document(known.folder, known.path, self._access.ignore)
+            digest = sha256(read_file(file.absolute, MAX_FILE_BYTES)).hexdigest()
+            # What has not changed is not decoded.
+            return ("exact", "") if digest == known.digest else ("stale", read_document(file).text)
+        except (UnreadableDocumentError, OSError):
+            return "gone", ""
 
 
 def find_anchor(span: Span, text: str, now: str) -> tuple[Span, CitationState]:
