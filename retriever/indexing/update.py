@@ -76,10 +76,14 @@ def update_index(
         if (has_changed or not was_whole) and not is_anew and is_other_model(connection, encoder):
             raise EncoderError("that name now belongs to another embedding model; index the documents again")
         with transaction(connection):
-            note_folders(connection, changes)
+            for change in changes:
+                change.folder = writing.put_folder(connection, change.folder)
+                writing.set_stat(connection, change.touched)
             if has_changed:
                 index_changes(connection, request, changes, encoder, progress, is_anew=is_anew)
-            note_skipped(connection, changes)
+            for change in changes:  # what could not be read before and looks unchanged is noted already
+                same = {file.path for file in change.listing.files}.difference(file.path for file in change.differing)
+                writing.set_skipped(connection, change.folder.key, change.unreadable, change.listing.skipped, same)
             for key, value in request.remembered.items():
                 writing.set_meta(connection, key, value)
         embedded = 0
@@ -223,22 +227,6 @@ def chunk_document(document: Document, encoder: Encoder | None, max_tokens: int)
         limits = f"{writing.MAX_NODES:,} sections, or {writing.MAX_CHUNKS:,} chunks in one"
         raise UnreadableDocumentError(document.path, f"it has more than {limits}")
     return chunks
-
-
-def note_folders(connection: Connection, changes: Sequence[FolderChanges]) -> None:
-    """Store the folders, new ones under a key that the changes have from here on, and new times of known documents."""
-    for change in changes:
-        if not change.folder.key:
-            change.folder = writing.add_folder(connection, change.folder)
-        writing.set_place(connection, change.folder)
-        writing.set_stat(connection, change.touched)
-
-
-def note_skipped(connection: Connection, changes: Sequence[FolderChanges]) -> None:
-    """Store what cannot be read, and keep what could not be read before and looks unchanged."""
-    for change in changes:
-        same = {file.path for file in change.listing.files}.difference(file.path for file in change.differing)
-        writing.set_skipped(connection, change.folder.key, change.unreadable, change.listing.skipped, same)
 
 
 # Texts to vectors.

@@ -39,15 +39,13 @@ def set_meta(connection: Connection, key: str, value: str) -> None:
     )
 
 
-def add_folder(connection: Connection, folder: StoredFolder) -> StoredFolder:
-    query = "INSERT INTO folders (path, prefix, dialect) VALUES (?, ?, ?) RETURNING folder_key"
-    return replace(folder, key=connection.execute(query, (folder.path, folder.prefix, folder.dialect)).fetchone()[0])
-
-
-def set_place(connection: Connection, folder: StoredFolder) -> None:
-    """Set the prefix and the dialect of a folder."""
-    row = (folder.prefix, folder.dialect, folder.key)
-    connection.execute("UPDATE folders SET prefix = ?, dialect = ? WHERE folder_key = ?", row)
+def put_folder(connection: Connection, folder: StoredFolder) -> StoredFolder:
+    """Write the prefix and the dialect of a folder, and return it; a new one, whose key is 0, gets its key."""
+    query = "UPDATE folders SET prefix = ?, dialect = ? WHERE folder_key = ?"
+    if not folder.key:
+        query = "INSERT INTO folders (prefix, dialect, path) VALUES (?, ?, ?) RETURNING folder_key"
+    found = connection.execute(query, (folder.prefix, folder.dialect, folder.key or folder.path))
+    return folder if folder.key else replace(folder, key=found.fetchone()[0])
 
 
 def insert(connection: Connection, table: str, columns: str, rows: Iterable[Sequence[object]]) -> None:
