@@ -169,8 +169,8 @@ def forget_documents(
         UsageError: a reference names nothing in the index, or could mean two documents; nothing was changed.
         IndexUnusableError: the index is locked, damaged, or cannot be written.
     """
-    from retriever.indexing.forget import forget, take_back
+    from retriever.indexing.forget import forget
 
     references = as_tuple(references)
     request = index_request((), index or find_holder(references[0]), DEFAULT_PROFILE, None)
-    return take_back(request, references) if undo else forget(request, references)
+    return forget(request, references, undo=undo)

@@ -5,7 +5,7 @@ emptied, and ChromaDB goes until the next `index`. What was forgotten stays out 
 """
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -44,11 +44,17 @@ class Target:
         return Path(self.folder.path, self.path)
 
 
-def forget(request: IndexRequest, references: Sequence[str]) -> ForgetReport:
+def forget(request: IndexRequest, references: Sequence[str], *, undo: bool = False) -> ForgetReport:
     """Remove what the references name from every file of an index, and keep it out; see `api.forget_documents`."""
     store = request.store
-    with open_existing(request) as connection:
+    if not store.exists():
+        raise NoIndexError(f"there is no index in {store}, so there is nothing to forget")
+    with store.write(request.wait_s) as connection:
         targets = [find_target(connection, reference) for reference in references]
+        names = tuple(target.name for target in targets)
+        if undo:
+            take_back(connection, targets)
+            return ForgetReport(str(store), names, 0, (), "")
         with transaction(connection):
             removed = sum(remove_target(connection, target) for target in targets)
             # What was made of texts that no document has any more: earlier versions of these may be among them.
@@ -59,23 +65,17 @@ def forget(request: IndexRequest, references: Sequence[str]) -> ForgetReport:
                 renew_background(connection, request.encoder or open_encoder(request.profile.encoder, made_by))
             build_words(connection, ())
         store.finish(connection, NO_PROGRESS, with_chroma=False)
-        remaining = store.erase(connection)
-    names = tuple(target.name for target in targets)
-    return ForgetReport(str(store), names, removed, tuple(remaining), store.kept_elsewhere)
+        return ForgetReport(str(store), names, removed, tuple(store.erase(connection)), store.kept_elsewhere)
 
 
-def take_back(request: IndexRequest, references: Sequence[str]) -> ForgetReport:
+def take_back(connection: Connection, targets: Sequence[Target]) -> None:
     """Let what was forgotten be indexed again: the next `index` reads it. UsageError when it was not forgotten."""
-    with open_existing(request) as connection:
-        targets = [find_target(connection, reference) for reference in references]
-        for target in targets:
-            if target.path not in target.folder.forgotten:
-                raise UsageError(f"{target.name} was not forgotten", hint=suggest("status", "to see what was, run"))
-        with transaction(connection):
-            rows = [(target.folder.key, target.path) for target in targets]
-            connection.executemany("DELETE FROM forgotten WHERE folder_key = ? AND path = ?", rows)
-    names = tuple(target.name for target in targets)
-    return ForgetReport(str(request.store), names, 0, (), "")
+    for target in targets:
+        if target.path not in target.folder.forgotten:
+            raise UsageError(f"{target.name} was not forgotten", hint=suggest("status", "to see what was, run"))
+    with transaction(connection):
+        rows = [(target.folder.key, target.path) for target in targets]
+        connection.executemany("DELETE FROM forgotten WHERE folder_key = ? AND path = ?", rows)
 
 
 def list_forgotten(connection: Connection) -> Iterator[tuple[str, str]]:
@@ -83,15 +83,6 @@ def list_forgotten(connection: Connection) -> Iterator[tuple[str, str]]:
     for folder in reading.folders(connection):
         for path in folder.forgotten:
             yield Target(folder, path).name, "forgotten, and kept out; `forget --undo` takes it back"
-
-
-@contextmanager
-def open_existing(request: IndexRequest) -> Iterator[Connection]:
-    """Yield the connection of the one writer of an index that exists."""
-    if not request.store.exists():
-        raise NoIndexError(f"there is no index in {request.store}, so there is nothing to forget")
-    with request.store.write(request.wait_s) as connection:
-        yield connection
 
 
 def find_target(connection: Connection, reference: str) -> Target:
