@@ -4,7 +4,7 @@ SQLite and ChromaDB keep what was deleted until its place is used again. So inde
 emptied, and ChromaDB goes until the next `index`. What was forgotten stays out until it is taken back.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -76,13 +76,6 @@ def take_back(connection: Connection, targets: Sequence[Target]) -> None:
     with transaction(connection):
         rows = [(target.folder.key, target.path) for target in targets]
         connection.executemany("DELETE FROM forgotten WHERE folder_key = ? AND path = ?", rows)
-
-
-def list_forgotten(connection: Connection) -> Iterator[tuple[str, str]]:
-    """Yield (id of what was forgotten, how to take it back)."""
-    for folder in reading.folders(connection):
-        for path in folder.forgotten:
-            yield Target(folder, path).name, "forgotten, and kept out; `forget --undo` takes it back"
 
 
 def find_target(connection: Connection, reference: str) -> Target:

@@ -90,6 +90,9 @@ def describe_state(view: View, freshness: Freshness) -> IndexState:
     )
 
 
+TAKEN_BACK = "forgotten, and kept out; `forget --undo` takes it back"
+
+
 @dataclass(frozen=True)
 class Status:
     """The contents of an index, and how it stands to its folders."""
@@ -108,9 +111,7 @@ class Status:
 
 def read_status(view: View, request: IndexRequest) -> Status:
     """Return the status of an open index; the folders are looked at now, and not with the last question."""
-    from retriever.indexing.forget import list_forgotten  # a question reads the state alone
-
-    encoder = request.profile.encoder
+    encoder, folders = request.profile.encoder, reading.folders(view.connection)
     model = encoder.model
     if encoder.kind == "onnx" and (bundled := find_bundled(encoder, view.state.fingerprint)):
         model = bundled.name
@@ -124,8 +125,8 @@ def read_status(view: View, request: IndexRequest) -> Status:
         skipped=(*reading.skipped(view.connection), *problems),
         broken_links=reading.broken_links(view.connection),
         remarks=reading.warnings(view.connection),
-        forgotten=tuple(list_forgotten(view.connection)),
-        dialects=tuple(folder.dialect for folder in reading.folders(view.connection)),
+        forgotten=tuple((folder.prefix + path, TAKEN_BACK) for folder in folders for path in folder.forgotten),
+        dialects=tuple(folder.dialect for folder in folders),
         mix=explain_mix(view.connection),
     )
 
