@@ -192,12 +192,6 @@ def forget_named(store: Store) -> None:
             file.unlink(missing_ok=True)
 
 
-def trust_settings(store: Store, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings that an index remembers, those of documents only once a folder was named for it."""
-    is_trusted = bool(read_named_folders(store))
-    return {key: value for key, value in settings.items() if is_trusted or key != "documents"}
-
-
 def check_folders(folders: Sequence[Path]) -> None:
     """Refuse the user's home folder, and those that hold it: they are hardly ever meant."""
     for folder in folders:

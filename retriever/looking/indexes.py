@@ -31,7 +31,7 @@ from retriever.indexing.request import (
     home_folder,
     is_own,
     list_named,
-    trust_settings,
+    read_named_folders,
 )
 from retriever.places import FolderStore, Store, open_store
 from retriever.settings import collect_settings
@@ -149,8 +149,10 @@ def index_request(
             raise make_damage_error(store, "its settings are no mapping") from error
     elif not everything:
         check_folders(folders)
+    if not read_named_folders(store):  # it may be a stranger's, who does not say which files are documents here
+        remembered.pop("documents", None)
     # What was given now overrules what the index remembers.
-    given = collect_settings(profile, settings, trust_settings(store, remembered))
+    given = collect_settings(profile, settings, remembered)
     check_server(store, given)
     return IndexRequest(store, folders, given.profile, given.for_index(), encoder)
 
