@@ -9,7 +9,15 @@ from pageindex.node import Node
 from retriever.answering.context import AnswerInContext, Piece, build_context, gather_sections
 from retriever.errors import ClosedError, IndexLockedError
 from retriever.indexing.request import FolderAccess, IndexRequest, read_named_folders
-from retriever.looking.browse import Excerpt, find_similar, load_tree_at, read_excerpt, read_nodes
+from retriever.looking.browse import (
+    Excerpt,
+    cite_nodes,
+    find_section,
+    load_tree_at,
+    read_excerpt,
+    read_nodes,
+    score_similar,
+)
 from retriever.looking.status import Status, Watch, describe_state, read_status
 from retriever.models import OpenModels
 from retriever.places.view import OpenIndex, View
@@ -202,7 +210,14 @@ class Retriever(Closing):
             UsageError: there is no such section or file, it has no text, or the index has no vectors.
         """
         with self.view() as view:
-            return find_similar(view, reference, self.access, count, unlinked=unlinked, elsewhere=elsewhere)
+            node_id = find_section(view.connection, reference)
+            scores = score_similar(view, node_id, count, unlinked=unlinked, elsewhere=elsewhere)
+            cited = cite_nodes(view, [node_id, *scores], self.access)
+            sections = tuple(
+                replace(cited[near], rank=rank, similarity=similarity)
+                for rank, (near, similarity) in enumerate(scores.items(), start=1)
+            )
+            return SimilarSections(node_id, cited[node_id].file, cited[node_id].title, sections)
 
     def status(self) -> Status:
         """Return what is indexed, which files changed since, and what is not as it should be."""

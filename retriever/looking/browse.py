@@ -10,7 +10,7 @@ import contextlib
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import PurePosixPath
 from typing import NamedTuple
@@ -33,7 +33,7 @@ from retriever.store.reading import read_titles
 from retriever.store.text_vectors import relate, sample_vectors, vectors_of_nodes
 from retriever.store.writing import NODE_BITS
 from retriever.text import cut
-from retriever.types import Cited, FloatMatrix, Neighbour, SimilarSections
+from retriever.types import Cited, FloatMatrix, Neighbour
 
 LINES = re.compile(r"(?P<path>.+):(?P<first>\d{1,9})(?:-(?P<last>\d{1,9}))?", re.DOTALL)  # as a hit is cited
 MAX_NAMED = 8  # sections that a reference may mean; more are not listed
@@ -385,36 +385,15 @@ COMPARED = 500  # texts, each with each
 MOST_COPIES = 10  # files with one text: what more have is a template, or navigation
 
 
-def find_similar(
-    view: View,
-    reference: str,
-    access: FolderAccess,
-    count: int,
-    *,
-    unlinked: bool,
-    elsewhere: bool,
-) -> SimilarSections:
-    """Find the sections nearest in meaning, as `Retriever.similar`; `access` is of its profile.
-
-    Raises:
-        UsageError: there is no such section or file, it has no text, or the index has no vectors.
-        SnapshotError: the vectors are not those of the index.
-    """
-    node_id = find_section(view.connection, reference)
-    scores = score_similar(view, node_id, count, unlinked=unlinked, elsewhere=elsewhere)
-    cited = cite_nodes(view, [node_id, *scores], access)
-    sections = [
-        replace(cited[near], rank=rank, similarity=similarity)
-        for rank, (near, similarity) in enumerate(scores.items(), start=1)
-    ]
-    asked = cited[node_id]
-    return SimilarSections(node_id=node_id, file=asked.file, title=asked.title, sections=tuple(sections))
-
-
 def score_similar(
     view: View, node_id: str, count: int, *, unlinked: bool = False, elsewhere: bool = False
 ) -> dict[str, float]:
-    """Return the sections of other files nearest to a section or file, and how near each is, the nearest first."""
+    """Return the sections of other files nearest to a section or file, and how near each is, the nearest first.
+
+    Raises:
+        UsageError: it has no text, or the index has no vectors.
+        SnapshotError: the vectors are not those of the index.
+    """
     connection, fingerprint, tree = view.connection, view.state.fingerprint, view.tree
     if not fingerprint:
         raise UsageError("the index has no vectors, by which to say what is similar", hint=suggest("index FOLDER"))
