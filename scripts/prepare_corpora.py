@@ -8,11 +8,11 @@ where `prepared` says so, the Markdown that a function below makes of them. A co
 is. `scripts/training_data.py` cuts the result into sections, and says which questions find theirs.
 """
 
-import io
+import os
 import re
 import string
 import subprocess
-import tarfile
+import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -67,23 +67,38 @@ def find_repository(repositories: Path, name: str) -> Path | None:
 
 
 def read_files(repository: Path, origin: Mapping[str, Any]) -> Files:
-    """Read the text files of `paths` without those of `without` (git's pathspecs below `root`) at the commit."""
+    """Read the text files of `paths` without those of `without` (git's pathspecs below `root`) at the commit.
+
+    Links are left out, and files that a clone names and does not hold, as large ones may be.
+    """
     tree = f"{origin['commit']}:{origin.get('root', '')}"
     specs = [*origin.get("paths", ["."]), *(f":(exclude){path}" for path in origin.get("without", []))]
-    command = ["git", f"--git-dir={repository}", "archive", "--format=tar", tree, "--", *specs]
-    packed = subprocess.run(command, check=True, capture_output=True).stdout
     files = {}
-    with tarfile.open(fileobj=io.BytesIO(packed)) as archive:
-        for member in archive:
-            content = archive.extractfile(member) if member.name.endswith(TEXTS) else None
-            if content is not None:
-                data = content.read()
-                try:
-                    text = data.decode("utf-8")
-                except UnicodeDecodeError:
-                    text = data.decode("latin-1")  # Project Gutenberg
-                path = PurePosixPath(origin.get("into", "")) / member.name
-                files[path.as_posix()] = text.replace("\r\n", "\n")
+    with tempfile.TemporaryDirectory() as room:  # pathspecs are those of an index, so the tree becomes one
+        places = {"GIT_DIR": str(repository), "GIT_INDEX_FILE": str(Path(room) / "index"), "GIT_WORK_TREE": room}
+
+        def git(*arguments: str, given: bytes = b"") -> bytes:
+            command = ["git", *arguments]
+            return subprocess.run(
+                command, check=True, capture_output=True, input=given, cwd=room, env={**os.environ, **places}
+            ).stdout
+
+        git("read-tree", tree)
+        for entry in git("ls-files", "--stage", "-z", "--", *specs).decode("utf-8").split("\0")[:-1]:
+            stage, _, name = entry.partition("\t")
+            mode, number, _ = stage.split()
+            if not (mode.startswith("100") and name.endswith(TEXTS)):
+                continue
+            header, _, data = git("cat-file", "--batch", given=f"{number}\n".encode()).partition(b"\n")
+            if header.endswith(b"missing"):
+                print(f"{name}: not in {repository}")
+                continue
+            try:
+                text = data[:-1].decode("utf-8")
+            except UnicodeDecodeError:
+                text = data[:-1].decode("latin-1")  # Project Gutenberg
+            path = PurePosixPath(origin.get("into", "")) / name
+            files[path.as_posix()] = text.replace("\r\n", "\n")
     return files
 
 
