@@ -5,13 +5,15 @@
 `scripts/training/corpora.yaml` names the repositories and commits. FOLDER/OWNER+NAME is a clone of each, or of those
 that are wanted, with a work tree or without (`git clone --bare`). Writes SOURCES/CORPUS/...: the files as they are, or,
 where `prepared` says so, the Markdown that a function below makes of them. A corpus whose folder exists is left as it
-is. `scripts/training_data.py` cuts the result into sections, and says which questions find theirs.
+is. What was written for this project, the corpora without a repository, is in `scripts/training/notes.jsonl.gz`,
+{corpus, path, text}. `scripts/training_data.py` cuts the result into sections, and says which questions find theirs.
 """
 
 import os
 import re
 import string
 import subprocess
+import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path, PurePosixPath
@@ -21,7 +23,10 @@ from xml.etree import ElementTree
 import click
 import yaml
 
-TRAINING = Path(__file__).parent / "training"
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from scripts.reader_data import TRAINING, read_rows
+
 TEXTS = (".md", ".mdx", ".Rmd", ".rst", ".txt", ".xml", ".cnxml")
 LAW = {"": "https://code.dccouncil.us/schemas/dc-library"}
 BOOK = {"": "http://cnx.rice.edu/cnxml"}
@@ -40,8 +45,10 @@ Files = dict[str, str]  # path, with `/` -> text
 @click.option("--repositories", required=True, type=click.Path(exists=True, file_okay=False, path_type=Path))
 def main(sources: Path, repositories: Path) -> None:
     """Write the documents of all corpora whose repositories are below FOLDER into SOURCES."""
+    written = [*read_rows(TRAINING / "notes.jsonl.gz")]
     for corpus in yaml.safe_load((TRAINING / "corpora.yaml").read_text(encoding="utf-8")):
-        name, origins = corpus["name"], corpus.get("origins", [corpus])
+        name = corpus["name"]
+        origins = corpus.get("origins", [corpus]) if "repository" in corpus or "origins" in corpus else []
         clones = [find_repository(repositories, origin["repository"]) for origin in origins]
         found = [(clone, origin) for clone, origin in zip(clones, origins, strict=True) if clone]
         if (sources / name).exists():
@@ -52,6 +59,7 @@ def main(sources: Path, repositories: Path) -> None:
             files: Files = {}
             for clone, origin in found:
                 files |= read_files(clone, origin)
+            files |= {row["path"]: row["text"] for row in written if row["corpus"] == name}
             files = PREPARATIONS.get(name, keep)(files)
             for path, text in files.items():
                 target = sources / name / path
@@ -115,6 +123,15 @@ def name_markdown(files: Files) -> Files:
 def prepare_cli(files: Files) -> Files:
     """Return command-line pages, without those of Windows that are about PowerShell."""
     return {path: text for path, text in files.items() if not ("/windows/" in path and "PowerShell" in text)}
+
+
+def prepare_til(files: Files) -> Files:
+    """Turn reStructuredText into Markdown where the notes have some: links and fields."""
+    made = {}
+    for path, text in files.items():
+        text = re.sub(r"`([^`<]+?)\s*<([^`>]+)>`_+", r"[\1](\2)", text, flags=re.S)
+        made[str(PurePosixPath(path).with_suffix(".md"))] = re.sub(r"(?m)^:(\w+):", r"\1:", text)
+    return made
 
 
 def prepare_api(files: Files) -> Files:
@@ -422,6 +439,8 @@ PREPARATIONS: dict[str, Callable[[Files], Files]] = {
     "dccode": prepare_dccode,
     "diy": prepare_diy,
     "games": prepare_games,
+    "gardens-breed": name_markdown,
+    "gardens-til": prepare_til,
     "guides": prepare_guides,
     "household": prepare_household,
     "lsr": prepare_lsr,
