@@ -60,6 +60,9 @@ def main(sources: Path, repositories: Path) -> None:
             for clone, origin in found:
                 files |= read_files(clone, origin)
             files |= {row["path"]: row["text"] for row in written if row["corpus"] == name}
+            if "cut" in corpus:
+                (text,) = files.values()
+                files = cut_lines(text, corpus["cut"])
             files = PREPARATIONS.get(name, keep)(files)
             for path, text in files.items():
                 target = sources / name / path
@@ -108,6 +111,12 @@ def read_files(repository: Path, origin: Mapping[str, Any]) -> Files:
             path = PurePosixPath(origin.get("into", "")) / name
             files[path.as_posix()] = text.replace("\r\n", "\n")
     return files
+
+
+def cut_lines(text: str, parts: Mapping[str, tuple[int, int]]) -> Files:
+    """Return parts of a text by their paths, each given by its first and last line."""
+    lines = text.split("\n")
+    return {path: "\n".join(lines[first - 1 : last]) + "\n" for path, (first, last) in parts.items()}
 
 
 def keep(files: Files) -> Files:
