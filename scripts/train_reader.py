@@ -304,18 +304,19 @@ def summarise(results: Sequence[tuple[str, dict[str, bool], float]]) -> str:
 @click.argument("run", type=click.Path(exists=True, file_okay=False, path_type=Path))
 @click.argument("folder", type=click.Path(path_type=Path))
 @click.option("--examples", required=True, type=click.Path(exists=True, path_type=Path))
-@click.option("--mix", type=click.Path(exists=True, path_type=Path), help="An exported reader to be averaged with.")
-def export(run: Path, folder: Path, examples: Path, mix: Path | None) -> None:
+@click.option("--mix", type=click.Path(exists=True, path_type=Path), multiple=True, help="An exported reader.")
+def export(run: Path, folder: Path, examples: Path, mix: Sequence[Path]) -> None:
     """Write the model of RUN as int8 ONNX, with its tokenizer, into FOLDER; activations are measured on EXAMPLES.
 
-    The mean of the weights before and after a training often beats both (Wortsman et al., 2022, "Model soups").
+    It is the mean of its weights and those of MIX: of weights before and after a training that often beats both
+    (Wortsman et al., 2022, "Model soups").
     """
     reader = Reader.of_run(run)
-    if mix:
-        learned = {name: values.clone() for name, values in reader.model.state_dict().items()}
-        load_exported(reader.model, mix / "model.onnx")
-        before = reader.model.state_dict()
-        reader.model.load_state_dict({name: (values + before[name]) / 2 for name, values in learned.items()})
+    mixed = [{name: values.clone() for name, values in reader.model.state_dict().items()}]
+    for other in mix:
+        load_exported(reader.model, other / "model.onnx")
+        mixed.append({name: values.clone() for name, values in reader.model.state_dict().items()})
+    reader.model.load_state_dict({name: torch.stack([one[name] for one in mixed]).mean(0) for name in mixed[0]})
     folder.mkdir(parents=True, exist_ok=True)
     weights = {name.removeprefix("bert."): values.numpy() for name, values in reader.model.cpu().state_dict().items()}
     head = {name: weights.pop(name) for name in [*weights] if name.startswith("head.")}
