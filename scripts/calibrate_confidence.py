@@ -90,7 +90,7 @@ class Fitted:
 WORDS = ("coverage", "known", "together", "asked")
 MEANING = (*WORDS, "margin", "lead")
 MODELS = {
-    "READ": Fitted(lambda signals: signals, (*MEANING, "reading"), 0.005, 0.088),
+    "READ": Fitted(lambda signals: signals, (*MEANING, "reading"), 0.005, 0.074),
     "MEANING_AND_WORDS": Fitted(lambda signals: replace(signals, reading=None), MEANING, 0.02, 0.12),
     "WORDS_ALONE": Fitted(lambda signals: replace(signals, reading=None, margin=None), WORDS, 0.02, 0.085),
     "ABROAD": Fitted(lambda signals: signals, ("lead", "reading"), 0.035, 0.05),

@@ -228,7 +228,7 @@ def onnx_errors(what: str) -> Iterator[None]:
         raise EncoderError(f"{what}: {error}") from error
 
 
-READER = Path(__file__).parent / "models" / "reader-3"
+READER = Path(__file__).parent / "models" / "reader-4"
 MAX_QUESTION_CHARS = 300
 MAX_TITLES = 3
 # The multilingual model's logit counts as the English reader's with a late interaction of this for each 1.

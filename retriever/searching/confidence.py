@@ -40,7 +40,7 @@ class Coefficients:
 
 # Where lines of the first sections were read.
 READ = Coefficients(
-    -6.37, margin=0.88, lead=4.78, together=0.93, asked=0.72, reading=6.35, none_below=0.027, answered_from=0.66
+    -6.5, margin=0.9, lead=4.43, together=0.83, asked=0.83, reading=6.57, none_below=0.022, answered_from=0.65
 )
 MEANING_AND_WORDS = Coefficients(
     -4.67, 0.98, 0.27, margin=1.6, lead=5.14, together=1.61, asked=0.67, none_below=0.041, answered_from=0.65
@@ -66,7 +66,7 @@ OF_NO_WORD = 0.5
 EVIDENCE_OF_LOGIT, EVIDENCE_OF_INTERACTION = 1.0, 7.5
 LEAST_READ, MOST_READ = -6.0, 14.0  # as evidence: beyond, one line says no more than another
 # Below the first, no line of the first sections answers; below the second, none does with a name that no document has.
-READS_NOTHING, READS_LITTLE = 2.6, 5.5
+READS_NOTHING, READS_LITTLE = 2.3, 5.5
 # In another language: the margin and the reading below which, both, it is about something else. Of questions across
 # languages even right sections are hardly nearer than unrelated ones.
 HARDLY_NEAR, HARDLY_READS = 1.0, 1.0
