@@ -47,8 +47,7 @@ def main(sources: Path, repositories: Path) -> None:
     """Write the documents of all corpora whose repositories are below FOLDER into SOURCES."""
     written = [*read_rows(TRAINING / "notes.jsonl.gz")]
     for corpus in yaml.safe_load((TRAINING / "corpora.yaml").read_text(encoding="utf-8")):
-        name = corpus["name"]
-        origins = corpus.get("origins", [corpus]) if "repository" in corpus or "origins" in corpus else []
+        name, origins = corpus["name"], corpus.get("origins", [corpus] if "repository" in corpus else [])
         clones = [find_repository(repositories, origin["repository"]) for origin in origins]
         found = [(clone, origin) for clone, origin in zip(clones, origins, strict=True) if clone]
         if (sources / name).exists():
