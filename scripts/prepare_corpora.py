@@ -15,7 +15,8 @@ import string
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from io import BytesIO
 from pathlib import Path, PurePosixPath
 from typing import Any
 from xml.etree import ElementTree
@@ -81,35 +82,61 @@ def read_files(repository: Path, origin: Mapping[str, Any]) -> Files:
 
     Links are left out, and files that a clone names and does not hold, as large ones may be.
     """
+    names = list_texts(repository, origin)
+    files = {}
+    for name, data in zip(names, read_objects(repository, names.values()), strict=True):
+        if data is None:
+            print(f"{name}: not in {repository}")
+            continue
+        try:
+            text = data.decode("utf-8")
+        except UnicodeDecodeError:
+            text = data.decode("latin-1")  # Project Gutenberg
+        path = PurePosixPath(origin.get("into", "")) / name
+        files[path.as_posix()] = text.replace("\r\n", "\n")
+    return files
+
+
+def list_texts(repository: Path, origin: Mapping[str, Any]) -> dict[str, str]:
+    """Map the text files that are wanted to their objects' names."""
     tree = f"{origin['commit']}:{origin.get('root', '')}"
     specs = [*origin.get("paths", ["."]), *(f":(exclude){path}" for path in origin.get("without", []))]
-    files = {}
     with tempfile.TemporaryDirectory() as room:  # pathspecs are those of an index, so the tree becomes one
-        places = {"GIT_DIR": str(repository), "GIT_INDEX_FILE": str(Path(room) / "index"), "GIT_WORK_TREE": room}
+        places = {"GIT_INDEX_FILE": str(Path(room) / "index"), "GIT_WORK_TREE": room}
+        run_git(repository, "read-tree", tree, places=places)
+        listed = run_git(repository, "ls-files", "--stage", "-z", "--", *specs, places=places).decode("utf-8")
+    names = {}
+    for entry in listed.split("\0")[:-1]:
+        stage, _, name = entry.partition("\t")
+        mode, number, _ = stage.split()
+        if mode.startswith("100") and name.endswith(TEXTS):
+            names[name] = number
+    return names
 
-        def git(*arguments: str, given: bytes = b"") -> bytes:
-            command = ["git", *arguments]
-            return subprocess.run(
-                command, check=True, capture_output=True, input=given, cwd=room, env={**os.environ, **places}
-            ).stdout
 
-        git("read-tree", tree)
-        for entry in git("ls-files", "--stage", "-z", "--", *specs).decode("utf-8").split("\0")[:-1]:
-            stage, _, name = entry.partition("\t")
-            mode, number, _ = stage.split()
-            if not (mode.startswith("100") and name.endswith(TEXTS)):
-                continue
-            header, _, data = git("cat-file", "--batch", given=f"{number}\n".encode()).partition(b"\n")
-            if header.endswith(b"missing"):
-                print(f"{name}: not in {repository}")
-                continue
-            try:
-                text = data[:-1].decode("utf-8")
-            except UnicodeDecodeError:
-                text = data[:-1].decode("latin-1")  # Project Gutenberg
-            path = PurePosixPath(origin.get("into", "")) / name
-            files[path.as_posix()] = text.replace("\r\n", "\n")
-    return files
+def read_objects(repository: Path, names: Iterable[str]) -> Iterator[bytes | None]:
+    """Yield the contents of git's objects; None for one that the clone does not hold."""
+    asked = "".join(f"{name}\n" for name in names)
+    read = BytesIO(run_git(repository, "cat-file", "--batch", given=asked.encode()))
+    while header := read.readline():
+        if header.endswith(b" missing\n"):
+            yield None
+        else:
+            yield read.read(int(header.split()[2]))
+            read.readline()
+
+
+def run_git(repository: Path, *arguments: str, given: bytes = b"", places: Mapping[str, str] | None = None) -> bytes:
+    """Return what git writes; `places` are variables of its environment, a work tree among them is where it runs."""
+    places = places or {}
+    return subprocess.run(
+        ["git", *arguments],
+        check=True,
+        capture_output=True,
+        input=given,
+        cwd=places.get("GIT_WORK_TREE"),
+        env={**os.environ, "GIT_DIR": str(repository), **places},
+    ).stdout
 
 
 def cut_lines(text: str, parts: Mapping[str, tuple[int, int]]) -> Files:

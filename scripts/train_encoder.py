@@ -310,7 +310,7 @@ class Trainer:
             arrays[1:, row, 1 : len(text) - 1] = 1 if drop is None else drop.random(len(text) - 2) >= WORD_DROP
             arrays[1, row, [0, len(text) - 1]] = 1
         ids, seen, inner = torch.from_numpy(arrays).to(self.device)
-        with torch.autocast(self.device.type, dtype=torch.bfloat16, enabled=self.device.type == "cuda"):
+        with torch.autocast(self.device.type, dtype=torch.bfloat16):
             means, tokens = model(ids, seen)
         return means, tokens, inner.bool()
 
