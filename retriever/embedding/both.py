@@ -33,7 +33,7 @@ class BothEncoder:
     """
 
     bundled_as = "both"
-    name = "sections-minilm-2, sections-multilingual-1"
+    name = "sections-minilm-3, sections-multilingual-1"
 
     def __init__(self, english: OnnxEncoder, multilingual: OnnxEncoder) -> None:
         """Take the models; each is loaded when it is first needed."""

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 _MODELS = Path(__file__).parent / "models"
-ENGLISH_MODEL, MULTILINGUAL_MODEL = _MODELS / "sections-minilm-2", _MODELS / "sections-multilingual-1"
+ENGLISH_MODEL, MULTILINGUAL_MODEL = _MODELS / "sections-minilm-3", _MODELS / "sections-multilingual-1"
 BUNDLED_MODELS = {"english": ENGLISH_MODEL, "multilingual": MULTILINGUAL_MODEL}
 """The folders of the models that come with the program, by what `encoder.model` calls them."""
 _FAMILIES = Path(__file__).with_name("prefixes.toml")

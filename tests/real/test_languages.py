@@ -34,7 +34,7 @@ def languages(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Retriever]:
     pages = {name: (NOTES / name).read_text("utf-8") for name in read_table("found", "Notes near the questions")}
     pages["restore.md"] = (PROJECT / "tests/eval_corpus/larder/restore.md").read_text("utf-8")
     with open_retriever(index=indexed(folder, pages)) as retriever:
-        assert retriever.status().encoder == "onnx sections-minilm-2, sections-multilingual-1"
+        assert retriever.status().encoder == "onnx sections-minilm-3, sections-multilingual-1"
         yield retriever
 
 
@@ -109,7 +109,7 @@ def test_the_model_is_chosen_when_an_index_is_made_and_stays(tmp_path: Path, cap
         index_folders([docs], index)
     with open_retriever(index=index) as retriever:
         status = retriever.status()
-    assert status.encoder == "onnx sections-minilm-2"
+    assert status.encoder == "onnx sections-minilm-3"
     assert "18% of the text is not in English" in status.mix
     assert "index FOLDER --encoder-model both" in status.mix
     assert status.mix in [finding.says for finding in check_up(index).findings]

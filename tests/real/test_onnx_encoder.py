@@ -46,7 +46,7 @@ def test_the_files_are_the_ones_that_readme_and_card_name(folder: Path, licence:
 
 
 def test_the_bundled_model_is_opened_once_by_its_name_or_none() -> None:
-    named, default = open_encoder(EncoderSettings(model="sections-minilm-2")), open_encoder(EncoderSettings())
+    named, default = open_encoder(EncoderSettings(model="sections-minilm-3")), open_encoder(EncoderSettings())
     assert named
     assert default
     assert named.fingerprint == default.fingerprint
