@@ -55,7 +55,7 @@ if TYPE_CHECKING:
 MAX_TITLE_CHARS = 60
 COPIES_SHOWN = 3  # files that a hit names as its copies
 ANSWERED_FROM = 5  # hits that the verdict and a short answer are made of, however many are shown
-READ_OF_FIRST = 3  # units of the first section, for the reader; of each further one fewer, at least one
+READ_OF_FIRST = 4  # units of the first section, for the reader; of each further one half as many, at least one
 # Of the question's words, by their rarity, in a hit that is raised; .25 to .4 do as well. Where it has fewer, the two
 # searches know more than the lines: a question in other words than a large documentation's is near to many of them.
 LEAST_ASKED = 0.3
@@ -205,7 +205,7 @@ def read_first(
     Where it knows too little of the question's script, or cannot be used, nothing is read, and the recorder has why.
     """
     places = {
-        item.node_id: scored[item.node_id].choose_read(max(1, READ_OF_FIRST - number), find_matched(item), asked)
+        item.node_id: scored[item.node_id].choose_read(max(1, READ_OF_FIRST >> number), find_matched(item), asked)
         for number, item in enumerate(rows.candidates[:count])
     }
     texts = [
