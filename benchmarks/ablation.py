@@ -3,11 +3,11 @@ r"""The worth of each rule of the ranking: all of `balanced` without one rule at
     uv run python benchmarks/ablation.py ../shared/eval/fastapi.jsonl:../shared/eval/corpora/fastapi \
         ../shared/eval/rustbook.jsonl:../shared/eval/corpora/rustbook --rules=prior,names --work=/tmp/ablation
 
-QUESTIONS:DOCS for each set of documentation. Besides come the five collections of benchmarks/data/lines, and the
-German and Chinese notes of tests/data and benchmarks/data. A cell is nDCG@10 / hit@5 of the order before the reader,
-but for the row that names it; the last columns say how often a right section is first for exact titles, words of titles
-that are half typed, and rare words and pairs of words, which benchmarks/first_screen.py draws. `--rules` asks for rows
-with one of these words alone, `--work` keeps the indexes for the next time.
+QUESTIONS:DOCS for each set of documentation. Besides come the five collections of benchmarks/data/lines, the notes of
+benchmarks/data/everyday, and German and Chinese ones of tests/data and benchmarks/data. A cell is nDCG@10 / hit@5 of
+the order before the reader, but for the row that names it; the last columns say how often a right section is first for
+exact titles, words of titles that are half typed, and rare words and pairs of words, which benchmarks/first_screen.py
+draws. `--rules` asks for rows with one of these words alone, `--work` keeps the indexes for the next time.
 docs/internals/ranking.md holds the table.
 """
 
@@ -34,7 +34,7 @@ from retriever.searching import known_items
 from tests.fake_encoder import CrowdedEncoder
 
 HERE = Path(__file__).parent
-LINES = HERE / "data" / "lines"
+LINES, EVERYDAY = HERE / "data" / "lines", HERE / "data" / "everyday"
 SHOWN = 5
 # What is drawn of documentation, by column.
 DRAWN = {
@@ -72,6 +72,7 @@ RULES = (
     Rule("without keyword search", {"keyword_weight": 0.0}),
     Rule("evidence 1 for each word hit", patches={"searching.sources.COVERAGE_POWER": 0.0}),
     Rule("evidence 1 for each semantic hit", patches={"searching.sources.weigh_evidence": lambda items: items}),
+    Rule("meaning in full, however near", patches={"search.weigh_by_margin": lambda ranking, margin: ranking}),
     Rule("no second chunk", patches={"searching.fusion.SECOND_SHARE": 0.0}),
     Rule("no prior of pages", {"page_prior": 0.0}),
     Rule("no names", {"name_weight": 0.0}),
@@ -106,10 +107,11 @@ def list_sets(arguments: Sequence[str]) -> Iterator[Asked]:
     """Yield what is asked of the documentation that is named, then of the collections and notes of this project."""
     for given in map(Benchmark.named, arguments):
         yield Asked(given.docs.name, given.docs, read_questions(given.questions).questions, is_documentation=True)
-    rows = [json.loads(row) for row in LINES.with_suffix(".jsonl").read_text(encoding="utf-8").splitlines()]
-    for docs in sorted(LINES.iterdir()):
-        own = [row for row in rows if row["corpus"] == docs.name and row["kind"] != "none"]
-        yield Asked("collections", docs, [read_row(row) for row in own])
+    for group, folder in (("collections", LINES), ("notes", EVERYDAY)):
+        rows = [json.loads(row) for row in folder.with_suffix(".jsonl").read_text(encoding="utf-8").splitlines()]
+        for docs in sorted(folder.iterdir()):
+            own = [row for row in rows if row["corpus"] == docs.name and row["kind"] != "none"]
+            yield Asked(group, docs, [read_row(row) for row in own])
     for language, code in (("German", "de"), ("Chinese", "zh")):
         for notes in (HERE.parent / "tests" / "data" / "languages", HERE / "data" / "languages"):
             if (notes / code).is_dir():

@@ -16,7 +16,13 @@ from retriever.searching.known_items import find_dated, rank_names
 from retriever.searching.neighbors import add_neighbors
 from retriever.searching.queries import EncodedQueries, ExpandedQuery, encode, split_filters, weigh_queries
 from retriever.searching.scope import find_part
-from retriever.searching.sources import KeywordResult, SemanticResult, rank_keyword, rank_semantic
+from retriever.searching.sources import (
+    KeywordResult,
+    SemanticResult,
+    rank_keyword,
+    rank_semantic,
+    weigh_by_margin,
+)
 from retriever.settings import Profile
 from retriever.trace import Recorder
 from retriever.types import Candidate, Hit, Ranking, Signals, Source, StageName
@@ -105,7 +111,10 @@ def find_candidates(
         note.text = f"{len(keyword.ranking.items)} sections, one covers {keyword.signals.coverage:.0%} of the question"
     recorder.signals = gather_signals(view, encoded, semantic, keyword, queries[0].text)
 
-    direct = [semantic.ranking, keyword.ranking] if semantic else [keyword.ranking]
+    direct = [keyword.ranking]
+    if semantic:
+        margin = recorder.signals.margin if profile.ranking == "evidence" else None
+        direct = [weigh_by_margin(semantic.ranking, margin), keyword.ranking]
     with recorder.stage(StageName.NAME) as note:
         named, is_named = rank_names(view, queries[0].text, expanded.corrected.half_typed, profile.name_weight)
         note.text = f"{len(named.items)} sections" if named else "none"

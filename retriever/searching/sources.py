@@ -1,7 +1,7 @@
 """The rankings of a search by vectors and by words. Names and neighbors are modules of their own."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import compress
 
 import numpy as np
@@ -29,6 +29,9 @@ from retriever.store import reading
 from retriever.types import Ranked, Ranking, Signals, Source
 
 COVERAGE_POWER = 1.5  # of a section's coverage, as evidence; nDCG@10 with 1, 1.5 and 2: .688, .701, .692
+# Below the first margin the ranking by meaning counts for less, at least the second: what is nearest is hardly nearer
+# than to unrelated questions, as in a small folder's notes; 2 to 3 and .3 to .7 do as well.
+SURE_FROM, LEAST_SURE = 2.0, 0.5
 TOGETHER_IN = 5  # sections in which the words are looked for side by side: as many as the verdict is about
 
 # By meaning
@@ -73,6 +76,16 @@ def rank_semantic(view: View, encoded: EncodedQueries, queries: Sequence[Query],
     # While a first index is being embedded, what few vectors there are must not outvote the words of all.
     weight = profile.semantic_weight * view.state.embedded_share
     return SemanticResult(Ranking(Source.SEMANTIC, scale, weight, items), nearest[0].cosine if nearest else None)
+
+
+def weigh_by_margin(ranking: Ranking, margin: float | None) -> Ranking:
+    """Return the ranking by meaning with a weight that falls where nothing is much nearer than to other questions.
+
+    >>> [weigh_by_margin(Ranking(Source.SEMANTIC, "", 1.0, ()), margin).weight for margin in (None, 3.0, 1.5, -1.0)]
+    [1.0, 1.0, 0.75, 0.5]
+    """
+    sureness = 1.0 if margin is None else min(1.0, max(LEAST_SURE, margin / SURE_FROM))
+    return replace(ranking, weight=sureness * ranking.weight)
 
 
 # By words
