@@ -175,7 +175,7 @@ def read_blocks(text: str, first: int = 1, dialect: Dialect = COMMONMARK) -> lis
     Lines in none are blank, define where links lead (`[label]: target`), or are nested beyond `MAX_NESTING`.
     """
     parser = open_parser(dialect)
-    reader = _Reader(text, parser, {}, [])
+    reader = _Reader(dialect.unfold(text), parser, {}, [])
     parser.block.tokenize(reader, 0, reader.lineMax)
     inline = InlineParser(parser, reader.env, dialect)
     outermost: list[Block] = []

@@ -41,6 +41,8 @@ class Dialect:
     """The beginning and the end of a text that no page shows."""
     components: bool = False
     """Whether `<Tab title="npm">` is a component: elsewhere it is text, as `Vec<T>` is."""
+    unfold: Callable[[str], str] = str
+    """Makes of an outline, line by line, what is read in its place."""
     hides_in_code: str = ""
     """The beginning of a line of code that a program replaces by a file; empty where none does."""
 
@@ -71,6 +73,7 @@ DIALECTS = (
         plugins=(rules.read_marks, rules.hide_block_ids),
         hides=(("%%", "%%"),),
     ),
+    Dialect("logseq", unfold=rules.unfold_outline),
     Dialect(
         "mkdocs",
         plugins=(

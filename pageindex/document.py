@@ -10,7 +10,7 @@ from pathlib import PurePosixPath
 
 from pageindex.blocks import Block, BlockKind, read_blocks
 from pageindex.dialects import COMMONMARK, get_dialect
-from pageindex.front_matter import FrontMatter, read_front_matter
+from pageindex.front_matter import FrontMatter, read_front_matter, read_page_properties
 from pageindex.links import Link
 from pageindex.node import Node, NodeKind, Span, Unit
 from pageindex.outline import Heading, cut_blocks, divide, find_headings, name_anchors
@@ -70,7 +70,9 @@ def parse_document(path: str, text: str, id_prefix: str = "", dialect: str = COM
         id_prefix: what the ids begin with before the path.
         dialect: the name of that of its folder.
     """
-    matter, lines = read_front_matter(text), [*StringIO(text)]
+    is_page = dialect == "logseq"  # whose name has its folders: `Bread___Rye.md`
+    matter = read_page_properties(text, PurePosixPath(path).stem) if is_page else read_front_matter(text)
+    lines = [*StringIO(text)]
     blocks = read_blocks("".join(lines[matter.lines :]), matter.lines + 1, get_dialect(dialect, path))
     placed = tuple(_place_nodes(id_prefix + path, path, matter, lines, blocks))
     texts = [text for block in blocks for inner in block.walk() for text in inner.texts]

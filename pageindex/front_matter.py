@@ -7,9 +7,11 @@ lost.
 
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, time
-from itertools import islice
+from itertools import islice, takewhile
+from typing import Any
+from urllib.parse import unquote
 
 MAX_CHARS = 65_536  # longer blocks are not read: PyYAML takes 0.7 s for 500 KB
 MAX_FIELDS = 200  # of one document
@@ -65,10 +67,29 @@ def read_front_matter(text: str) -> FrontMatter:
         return FrontMatter(warning=warning)
     if not isinstance(values, dict):
         return FrontMatter(warning="front matter is read as text: it is no mapping")
+    return _build(values, end + 2, warning)
+
+
+def read_page_properties(text: str, name: str) -> FrontMatter:
+    r"""Read the lines `key:: value` that begin a page of Logseq, without the brackets of links; its name is its title.
+
+    >>> page = read_page_properties("tags:: [[Bread]], oven\nalias:: Rye\n\n- # Loaf", "Bread___Who%3F")
+    >>> page.title, page.tags, page.fields
+    ('Bread/Who?', ('Bread', 'oven'), (('tags', 'Bread, oven'), ('alias', 'Rye')))
+    """
+    pairs = (line.partition("::") for line in text.split("\n"))
+    found = [(key, value) for key, sign, value in takewhile(lambda pair: pair[1] and " " not in pair[0], pairs)]
+    values = {key: value.replace("[[", "").replace("]]", "").strip() for key, value in found}
+    matter = _build(values, len(found), "")
+    return replace(matter, title=matter.title or unquote(name).replace("___", "/"))
+
+
+def _build(values: dict[str, Any], lines: int, warning: str) -> FrontMatter:
+    """Return what a mapping of so many lines says."""
     named = {str(key).lower(): value for key, value in values.items()}
     tags = (tag.removeprefix("#").strip("/") for name in ("tags", "tag") for tag in _read_list(named.get(name), " "))
     return FrontMatter(
-        lines=end + 2,
+        lines=lines,
         title=_read_line(named.get("title")),
         date=_read_line(named.get("date")),
         aliases=tuple(alias for name in ("aliases", "alias") for alias in _read_list(named.get(name))),

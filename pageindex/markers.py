@@ -11,6 +11,7 @@ LEVELS_ABOVE = 3  # folders above an indexed one in which a marker counts: `site
 # is there counts: a book of Jupyter has a `_config.yml`, as a site of Jekyll has.
 MARKERS = {
     "obsidian": (".obsidian",),
+    "logseq": ("logseq/config.edn",),
     "mkdocs": ("mkdocs.y*ml", "zensical.toml"),
     "mdbook": ("book.toml",),
     "myst": ("conf.py", "_config.yml & _toc.yml", "myst.yml"),

@@ -452,3 +452,29 @@ def name_target(note: str) -> str:
     ('Plants > Beans', 'Beans')
     """
     return note.removesuffix("\\").removeprefix("#").replace("#", " > ")
+
+
+# Logseq.
+
+
+def unfold_outline(text: str) -> str:
+    r"""Return an outline whose headings are items as a document, line by line: what stands below one is not indented.
+
+    Without what Logseq alone reads.
+
+    >>> unfold_outline("- ## Oven\n\tid:: 6f\n\t- Heat it.\n\t\t- To 220.")
+    '## Oven\n\n- Heat it.\n\t- To 220.'
+    """
+    lines, depth = [], len(text)  # tabs before the items below the last heading; of an excerpt, before the first item
+    for line in text.split("\n"):
+        content = line.lstrip("\t")
+        tabs = len(line) - len(content)
+        if content.startswith("- #") and content[2:].lstrip("#").startswith(" "):
+            depth = tabs + 1
+            lines.append(content[2:])
+        elif content.lstrip().startswith(("id:: ", "collapsed:: ", "logseq.order-list-type:: ")):
+            lines.append("")
+        else:
+            depth = min(depth, tabs) if content.startswith("- ") else depth
+            lines.append(line[min(depth, tabs) :])
+    return "\n".join(lines)

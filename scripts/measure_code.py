@@ -227,7 +227,7 @@ def measure(root: Path) -> dict[str, tuple[float, str]]:
     lengths = [(function.end_lineno or function.lineno) - function.lineno + 1 for function in functions]
     sizes = [module.lines for module in modules]
     return {
-        "pageindex + retriever, tokens": (product.tokens, "at most 141600"),
+        "pageindex + retriever, tokens": (product.tokens, "at most 141990"),
         "pageindex + retriever, regular expressions": (product.patterns, "at most 54"),
         "pageindex + retriever, tokens a line": (product.tokens / product.lines, ""),
         "pageindex + retriever, files": (len(modules), "at most 112"),

@@ -249,7 +249,7 @@ def render_markdown(markdown: str, options: RenderOptions) -> Markup:
     parser = open_page_parser(options.dialect)
     links: EnvType = {}  # by their labels
     parser.parse(options.definitions, links)
-    tokens = parser.parse(markdown, links)
+    tokens = parser.parse(options.dialect.unfold(markdown), links)
     # A first heading that repeats the title is left out: the page shows the title above the text.
     if [token.type for token in tokens[:3]] == ["heading_open", "inline", "heading_close"]:
         texts = [child.content for child in tokens[1].children or () if child.type in ("text", "code_inline")]
