@@ -6,7 +6,7 @@ r"""How documents and questions in other languages fare: each search alone and b
     uv run python benchmarks/languages.py benchmarks/data/languages    # everyday notes, and near misses
     uv run python benchmarks/languages.py --foreign FOLDER...          # how many documents are taken for foreign ones
 
-HYBRID_RETRIEVE_ENCODER_MODEL=english asks with the English model.
+`--model=english` embeds with the English model.
 
 `LANGUAGE/` holds the notes, `LANGUAGE.jsonl` the questions with gold lines, `LANGUAGE.unanswerable.jsonl` questions
 that the notes do not answer: in tests/data/languages those of other topics and strings that mean nothing, in
@@ -15,10 +15,11 @@ benchmarks/data/languages near misses, whose topic is there. docs/internals/lang
 
 import sys
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
@@ -45,12 +46,13 @@ def read_set(notes: Path, language: str, folder: str) -> QuestionSet:
     return replace(questions, questions=moved)
 
 
-def measure(notes: Path, language: str, docs: Path, index: str) -> str:
+def measure(notes: Path, language: str, docs: Path, index: str, settings: Mapping[str, Any]) -> str:
     """Return a row: each system's measures, then how the verdicts are distributed."""
     questions = read_set(notes, language, "" if docs != notes else f"{language}/")
-    measured = [ask_all(system, questions.questions, (str(docs),), index) for system in SYSTEMS]
+    systems = [replace(system, settings={**system.settings, **settings}) for system in SYSTEMS]
+    measured = [ask_all(system, questions.questions, (str(docs),), index) for system in systems]
     cells = [f"{system.overall[name].mean:.3f}" for system in measured for name in MEASURES]
-    with open_retriever((docs,), index) as retriever:
+    with open_retriever((docs,), index, settings=settings) as retriever:
         right_first, others, unanswered = Counter[str](), Counter[str](), Counter[str]()
         for question in questions.questions:
             values = measured[0].per_question.get(question.id, {})
@@ -78,6 +80,8 @@ def main(arguments: Sequence[str]) -> None:
         count_foreign([item for item in arguments if item != "--foreign"])
         return
     together = "--together" in arguments
+    model = next((item.removeprefix("--model=") for item in arguments if item.startswith("--model=")), "")
+    settings = {"encoder": {"model": model}} if model else {}
     notes = next((Path(item) for item in arguments if Path(item).is_dir()), NOTES)
     every = sorted(file.stem for file in notes.glob("*.jsonl") if "." not in file.stem)
     languages = [item for item in arguments if item in every] or every
@@ -88,10 +92,10 @@ def main(arguments: Sequence[str]) -> None:
     with TemporaryDirectory() as index:
         for language in languages:
             if together:
-                print(measure(notes, language, notes, index), flush=True)
+                print(measure(notes, language, notes, index, settings), flush=True)
                 continue
             with TemporaryDirectory() as own:
-                print(measure(notes, language, notes / language, own), flush=True)
+                print(measure(notes, language, notes / language, own, settings), flush=True)
 
 
 if __name__ == "__main__":

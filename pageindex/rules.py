@@ -470,11 +470,11 @@ def unfold_outline(text: str) -> str:
         content = line.lstrip("\t")
         tabs = len(line) - len(content)
         if content.startswith("- #") and content[2:].lstrip("#").startswith(" "):
-            depth = tabs + 1
-            lines.append(content[2:])
+            depth, line = tabs + 1, content[2:]
         elif content.lstrip().startswith(("id:: ", "collapsed:: ", "logseq.order-list-type:: ")):
-            lines.append("")
+            line = ""
         else:
             depth = min(depth, tabs) if content.startswith("- ") else depth
-            lines.append(line[min(depth, tabs) :])
+            line = line[min(depth, tabs) :]
+        lines.append(line)
     return "\n".join(lines)

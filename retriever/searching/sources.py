@@ -119,8 +119,8 @@ def rank_keyword(view: View, queries: Sequence[Query], profile: Profile) -> Keyw
     form = read_form(typed)
     power = COVERAGE_POWER if profile.ranking == "evidence" else 0.0  # by which all count alike
     if form == "unspaced":
-        # No section covers the pairs of characters that stand across two words: without it, hit@5 of 30 Chinese
-        # questions is .800, with it .967.
+        # No section covers the pairs of characters that stand across two words: without it, nDCG@10 of 30 Japanese
+        # questions is .842, with it .870.
         power = min(power, 1.0)
     ranked, coverage = rank_by_words(view, weighed, profile.keyword_top_n, power)
     # What the verdict needs to know of the words, while the sections are at hand.
