@@ -122,16 +122,14 @@ def build_inputs(
     view: View, candidates: Sequence[Candidate], words: Collection[str], profile: Profile
 ) -> list[RerankInput]:
     """Return each candidate as the reranker reads it."""
-    is_language_model = profile.rerank.kind in {"auto", "llm"}
-    max_chars = LLM_PASSAGE_CHARS if is_language_model else profile.final_text_chars
+    max_chars = LLM_PASSAGE_CHARS if profile.rerank.kind in {"auto", "llm"} else profile.final_text_chars
     nodes = view.tree.read([candidate.node_id for candidate in candidates])
     inputs = []
     for candidate in candidates:
         node = nodes[candidate.node_id]
         matched = find_matched(candidate) or find_words(node, words)
         text = cut_to_lines(node, matched, max_chars)  # what matched may not stand at the beginning
-        titles = " > ".join(filter(None, node.titles))
-        inputs.append(RerankInput(titles, text))
+        inputs.append(RerankInput(" > ".join(filter(None, node.titles)), text))
     return inputs
 
 

@@ -288,9 +288,9 @@ def choose_best(scored: ScoredUnits, asked: Asked) -> int:
 
 
 def is_bare(unit: Unit) -> bool:
-    """Return whether a unit is an address or a question and nothing else."""
+    """Return whether a unit is a question, or addresses and tags, and nothing else."""
     is_question = unit.text.endswith(("?", "\uff1f")) and len(split_sentences(unit.text)) == 1
-    return is_question or ("://" in unit.text and " " not in unit.text)
+    return is_question or all("://" in word or word.startswith("#") for word in unit.text.split())
 
 
 def says_nothing(unit: Unit, asked: Asked) -> bool:
