@@ -235,7 +235,7 @@ def split_attributes(content: str) -> tuple[str, str]:
         return content, ""
     title = content[:start].rstrip()
     bare = title.rstrip("#")
-    ids = [item[1:] for item in attributes if item.startswith("#") and len(item) > 1]
+    ids = [item[1:] for item in attributes if item.startswith("#")]
     return bare.rstrip() if bare[-1:].isspace() else title, ids[0] if ids else ""
 
 

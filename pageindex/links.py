@@ -104,6 +104,9 @@ def name_places(nodes: Iterable[tuple[str, Sequence[str], str]]) -> dict[str, st
     """Map what links may call the places of a document to node ids, for nodes as (id, titles down to its own, text).
 
     Headings are folded, with `#` between one and those below it; ids of HTML and the like are as they are written.
+
+    >>> [*name_places([("a", ["Oven", "Fan"], "## Fan {#hot}")])]
+    ['oven#fan', 'fan', 'fan hot', 'hot']
     """
     places: dict[str, str] = {}
     for node_id, titles, text in nodes:

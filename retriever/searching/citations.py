@@ -90,6 +90,9 @@ def find_anchor(span: Span, text: str, now: str) -> tuple[Span, CitationState]:
         span: where they were.
         text: these lines.
         now: the whole document.
+
+    >>> find_anchor(Span(3, 3), "Salt.", "Salt.")
+    (Span(first=1, last=1), 'moved')
     """
     whole, lines = now.removesuffix("\n").split("\n"), text.removesuffix("\n").split("\n")
     if whole[span.first - 1 : span.first - 1 + len(lines)] == lines:

@@ -175,7 +175,11 @@ def find_phrase(view: View, phrase: str, keys: IntArray) -> IntArray:
 
 
 def _holds(text: str, sought: str) -> bool:
-    """Return whether a text has a phrase as whole words; in a script without spaces nothing says where they end."""
+    """Return whether a text has a phrase as whole words; in a script without spaces nothing says where they end.
+
+    >>> _holds("unit tests", "nit"), _holds("用GitHub管理", "github"), _holds("in git--print", "--print")
+    (False, True, True)
+    """
     text, place = _normalize(text), -1
     begins, ends = map(_is_of_word, (sought[0], sought[-1]))
     while (place := text.find(sought, place + 1)) >= 0:
