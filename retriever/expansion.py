@@ -59,7 +59,8 @@ def expand(
         return asked
     with recorder.stage(StageName.EXPAND) as note:
         with open_view() as view:
-            names = count_rare_names(asked.question, view)
+            counts = {name: len(view.lexical.find_holding(tokenize(name))) for name in find_exact_names(asked.question)}
+            names = {name: count for name, count in counts.items() if 1 <= count < 20}  # not the product's own name
             reason = reason_to_skip(asked.question, names, view) if profile.hyde == "auto" else ""
         if reason:
             note.text = f"not needed: {reason}"
@@ -69,8 +70,8 @@ def expand(
         if expansion is None:
             expansion, note.text = write_expansion(asked.question, profile, generator, recorder)
         usable, dropped = screen(asked.question, expansion, names)
-        counts = Counter(item.reason for item in dropped)
-        note.text = "; ".join([note.text, *(f"{count} dropped: {reason}" for reason, count in counts.items())])
+        reasons = Counter(item.reason for item in dropped)
+        note.text = "; ".join([note.text, *(f"{count} dropped: {reason}" for reason, count in reasons.items())])
     recorder.expansion = ExpansionReport(note=note.text, dropped=dropped, intent=expansion.intent)
     return replace(asked, expansion=usable)
 
@@ -262,14 +263,8 @@ def find_exact_names(text: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys([*quoted, *(word for word in words if _SYMBOL.search(word))]))
 
 
-def count_rare_names(question: str, view: View) -> dict[str, int]:
-    """Return the exact names that a few sections hold, and how many do; the product's own name says nothing."""
-    counts = {name: len(view.lexical.find_holding(tokenize(name))) for name in find_exact_names(question)}
-    return {name: count for name, count in counts.items() if 1 <= count < 20}
-
-
 def reason_to_skip(question: str, names: Mapping[str, int], view: View) -> str:
-    """Return why the question, with the names of `count_rare_names`, needs no expansion; empty when it may need one."""
+    """Return why the question, with the names that few sections hold, needs no expansion; empty where it may."""
     if reason := reason_too_short(question):
         return reason
     for name, count in names.items():

@@ -76,18 +76,6 @@ class ScopedDocument:
         return (date.fromtimestamp(self.mtime_ns / 1e9) if self.mtime_ns else date.today()).isoformat()
 
 
-def read_documents(connection: Connection) -> tuple[ScopedDocument, ...]:
-    """Return all documents of an index, by folder and path."""
-    rows = connection.execute(
-        "SELECT prefix, folders.path, document_key, documents.path, title, dated, mtime_ns"
-        " FROM documents JOIN folders USING (folder_key) ORDER BY folder_key, documents.path"
-    )
-    return tuple(
-        ScopedDocument(key, path, (path, prefix + path, f"{PurePosixPath(folder).name}/{path}"), *rest)
-        for prefix, folder, key, path, *rest in rows
-    )
-
-
 def list_choices(documents: Sequence[ScopedDocument], fields: Fields) -> Choices:
     """Return what a form offers."""
     pairs = (f"{key}={value}" for own in fields.values() for key, value in own if key not in TEXT_FIELDS)
@@ -216,8 +204,15 @@ class View:
 
     @cached_property
     def documents(self) -> tuple[ScopedDocument, ...]:
-        """The documents and their properties, by which scopes are decided."""
-        return read_documents(self.connection)
+        """All documents, by folder and path; scopes are decided by them."""
+        rows = self.connection.execute(
+            "SELECT prefix, folders.path, document_key, documents.path, title, dated, mtime_ns"
+            " FROM documents JOIN folders USING (folder_key) ORDER BY folder_key, documents.path"
+        )
+        return tuple(
+            ScopedDocument(key, path, (path, prefix + path, f"{PurePosixPath(folder).name}/{path}"), *rest)
+            for prefix, folder, key, path, *rest in rows
+        )
 
     @cached_property
     def fields(self) -> Fields:

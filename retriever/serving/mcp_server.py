@@ -135,7 +135,9 @@ class OutlineTool(Arguments):
             tree, top = load_tree_at(view.connection, self.place)
         views = [tree.pretty(top, depth).split("\n") for depth in (4, 3, 2, 1)]
         views.append(list_files(tree, top) or views[-1])
-        return write_outline(views, self.max_tokens)
+        left = self.max_tokens - RESERVED_TOKENS  # but for the head and the fence
+        lines = next((view for view in views if estimate_tokens("\n".join(view)) <= left), views[-1])
+        return quote(f"{pluralize(len(lines), 'line')}. {DATA}", join_fitting(lines, left))
 
 
 class ReadTool(Arguments):
@@ -382,13 +384,6 @@ def write_excerpt(excerpt: Excerpt, max_tokens: int) -> str:
     if text != shown.text:
         rest = f"cut in line {shown.span.first}"
     return quote(head, text, rest and f"{rest}; {MORE}")
-
-
-def write_outline(views: Sequence[Sequence[str]], max_tokens: int) -> str:
-    """Write the first of the views that fits; where none does, the beginning of the last one."""
-    left = max_tokens - RESERVED_TOKENS  # but for the head and the fence
-    lines = next((view for view in views if estimate_tokens("\n".join(view)) <= left), views[-1])
-    return quote(f"{pluralize(len(lines), 'line')}. {DATA}", join_fitting(lines, left))
 
 
 def list_files(tree: DocumentTree, top: str | None) -> list[str]:
