@@ -167,7 +167,7 @@ def _read_container(params: str) -> tuple[str, str] | None:
     if is_pandoc:
         return kind, bare.partition('title="')[2].partition('"')[0]
     rest = bare.removeprefix(kind).removeprefix("}").strip().removeprefix("|").strip()
-    return kind, rest.strip('"').removeprefix("[").removesuffix("]").strip()
+    return kind, rest.removeprefix('"').removesuffix('"').removeprefix("[").removesuffix("]").strip()
 
 
 def _find_closing(state: StateBlock, start: int, end: int, key: str, closes: Callable[[str], bool]) -> int:

@@ -312,7 +312,7 @@ def _read_list(block: Block, lead: _Lead) -> Iterator[Unit]:
         if end - item.first >= LONG_BLOCK:
             for place, unit in enumerate(read_units(own)):
                 inside = unit.lead or (show_block(own[0]) if place else "")
-                yield unit._replace(lead=f"{above} {inside}".strip())
+                yield unit._replace(lead=f"{above} {inside}".strip(), number="" if place else item.content)
             continue
         # `Default:` says nothing without the items inside of it.
         if has_inner := _is_colon(text) and end < item.last < item.first + LONG_BLOCK:
@@ -324,7 +324,8 @@ def _read_list(block: Block, lead: _Lead) -> Iterator[Unit]:
             yield from _make(kind, Span(first, end), text, above, term, count_linked(item.blocks), item.content)
         else:
             part = Block(BlockKind.ITEM, first, end, blocks=own)
-            yield from _make_parts(kind, part, _Lead(first, above), term)
+            begun, *others = _make_parts(kind, part, _Lead(first, above), term)
+            yield from (begun._replace(number=item.content), *others)
 
 
 def _read_terms(block: Block, lead: _Lead) -> Iterator[Unit]:

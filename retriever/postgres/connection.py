@@ -79,7 +79,7 @@ def join_query(place: str, parameters: Mapping[str, str]) -> str:
 
 # Statements.
 
-TABLES_FORMAT = 18  # rises with INDEX_FORMAT, and when tables.sql or the rights change
+TABLES_FORMAT = 19  # rises with INDEX_FORMAT, and when tables.sql or the rights change
 # The writer holds it: `index` for as long as it runs, workers for a transaction. It ends with its connection.
 LOCK = "pg_advisory{}_lock(CAST(CAST('documents' AS regclass) AS bigint))"
 # To compile a statement takes longer than any of ours does. Each reads a few rows, which are in memory or on a disk

@@ -390,6 +390,7 @@ def find_near(units: Sequence[Unit], scores: Sequence[float], best: int) -> int 
         and own.kind in _WIDENED
         and units[place].kind in _WIDENED
         and not units[place].span.overlap(own.span)
+        and not (place > best and introduces(units, place))
         and scores[best] - scores[place] <= NEAR
     ]
     return max(near, key=lambda place: scores[place], default=None)
@@ -402,9 +403,11 @@ def show_together(units: Sequence[Unit], best: int, beside: Sequence[int], asked
     if asked.kind is QuestionKind.DIFFERENCE:
         texts = {place: cut(text, MAX_UNIT_CHARS // len(texts)) for place, text in texts.items()}
     for place in set(texts) & {place + 1 for place in texts}:  # below the paragraph that is shown already
-        before = units[place - 1].in_full
-        texts[place] = texts[place].removeprefix(before).removeprefix(split_sentences(before)[-1]).lstrip()
-    together = " ".join(texts[place] for place in sorted(texts))
+        before = units[place - 1]
+        for said in (before.in_full, split_sentences(before.in_full)[-1], show_lead(before)):
+            texts[place] = texts[place].removeprefix(said).lstrip()
+    between = " " if max(texts) - min(texts) < 2 else " … "
+    together = between.join(texts[place] for place in sorted(texts))
     return together if len(together) <= MAX_UNIT_CHARS else shown
 
 

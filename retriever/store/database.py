@@ -27,7 +27,7 @@ PAGE_BYTES = 16_384  # rows with vectors have 400 to 2,000 bytes: pages of 4,096
 MAPPED_BYTES = 1 << 31  # of index.sqlite, by a reader: as much as SQLite maps at most; what is beyond is read
 
 # Of index.sqlite, in SQLite's user_version. An index of another format is refused: it is made again by `index`.
-INDEX_FORMAT = 18
+INDEX_FORMAT = 19
 MAX_NAMED = 5  # SQLite lists every cell of a broken page; more of them say nothing new
 MAX_CHARS = 160
 
