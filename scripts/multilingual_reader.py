@@ -1,10 +1,11 @@
 """Teach sections-multilingual-1 to read a question and a unit of a section together, and to say whether that answers.
 
     uv run scripts/multilingual_reader.py compare EXAMPLES.jsonl.gz DATA...
-    uv run --extra training scripts/multilingual_reader.py learn RUN --start START --examples EXAMPLES.jsonl.gz
+    uv run --extra training scripts/multilingual_reader.py learn RUN FOLDER --start START --examples EXAMPLES.jsonl.gz
     uv run --extra training scripts/multilingual_reader.py write RUN FOLDER
 
-START and FOLDER are those of `scripts/multilingual.py`, whose `teach` comes before `write`; DATA are folders that
+START and FOLDER are those of `scripts/multilingual.py`, whose `teach` comes before; where FOLDER reads already, `learn`
+goes on from what it has, and `write` puts the new in its place. DATA are folders that
 `scripts/reader_data.py` reads, made by `scripts/training_data.py`. `compare` puts each question beside units of its own
 section and of others of its corpus that are near by the bundled model's vectors. Where the lines that answer are known,
 these are right; of other questions, in other languages than English or about documents in these, one of the section's
@@ -38,7 +39,7 @@ from retriever.embedding.onnx import ASKED_TYPE, MODEL_NAME, READ_TYPE, ModelCar
 from retriever.lexical.tokens import tokenize_unit
 from scripts.bert_graph import HIDDEN, LOGITS, Graph, Weights
 from scripts.multilingual import ABROAD, MEASURED, MEASURED_ACROSS, PAD, TAUGHT_TOKENS, adapt, find_group, write_hashes
-from scripts.multilingual_graph import add_adapters, move_large
+from scripts.multilingual_graph import add_adapters, move_large, read_adapters, replace_adapters, replace_constants
 from scripts.reader_data import TRAINING, ask, cut, is_marked, measure_rarity, name, read_data, read_rows
 
 if TYPE_CHECKING:
@@ -192,6 +193,16 @@ class Reader:
             "head.zero": torch.zeros(1).requires_grad_(),
         }
 
+    def go_on(self, path: Path) -> None:
+        """Begin with what the model at a path has learned."""
+        import torch
+
+        known = read_head(path)
+        for matrix, pair in read_adapters(path, str(ASKED_TYPE)).items():
+            known |= dict(zip((f"{matrix}.down", f"{matrix}.up"), pair, strict=True))
+        for part, values in known.items():
+            self.learned[part].data.copy_(torch.from_numpy(values))
+
     def fill(self, pairs: Sequence[tuple[str, str]]) -> None:
         """Begin with a head whose inner values are spread about 0, and whose logit is how alike the two texts are."""
         import torch
@@ -251,20 +262,22 @@ class Reader:
 
 @main.command()
 @click.argument("run", type=click.Path(file_okay=False, path_type=Path))
+@click.argument("folder", type=click.Path(exists=True, file_okay=False, path_type=Path))
 @click.option("--start", required=True, type=click.Path(exists=True, file_okay=False, path_type=Path))
 @click.option("--examples", required=True, type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @click.option("--minutes", default=60.0, show_default=True)
-def learn(run: Path, start: Path, examples: Path, minutes: float) -> None:
-    """Learn in RUN, on one core; the same command goes on after an interruption."""
+def learn(run: Path, folder: Path, start: Path, examples: Path, minutes: float) -> None:
+    """Learn in RUN; the same command goes on after an interruption."""
     import torch
 
     run.mkdir(parents=True, exist_ok=True)
-    torch.set_num_threads(1)
     read = [Example(**row) for row in read_rows(examples)]
     sources = [[row for row in read if row.is_abroad == is_abroad] for is_abroad in (False, True)]
     reader, chance = Reader(start), random.Random(2)
-    drawn = [row for row in chance.sample(read, 60) if row.rivals]
-    reader.fill([(row.question, row.rivals[0]) for row in drawn])
+    if ModelCard.read(folder).is_reader:
+        reader.go_on(folder / MODEL_NAME)
+    else:
+        reader.fill([(row.question, row.rivals[0]) for row in chance.sample(read, 60) if row.rivals])
     parts = [[one for name, one in reader.learned.items() if name.startswith("head.") == own] for own in (False, True)]
     optimizer = torch.optim.AdamW([{"params": part} for part in parts], weight_decay=0.0)
     step, before, losses = 0, 0.0, list[float]()
@@ -349,17 +362,31 @@ def draw_texts(example: Example, chance: random.Random) -> tuple[list[str], list
 def write(run: Path, folder: Path) -> None:
     """Write what RUN has learned, the mean of halfway and of its end, into the model of FOLDER."""
     import torch
+    from onnx.numpy_helper import from_array
 
-    if (card := ModelCard.read(folder)).is_reader:
-        raise click.ClickException(f"{folder} was taught before: make it anew with `scripts/multilingual.py`")
+    card = ModelCard.read(folder)
     halfway, end = (torch.load(run / name)["learned"] for name in (HALFWAY, STATE))
     learned = {name: ((values + halfway[name]) / 2).numpy() for name, values in end.items()}
     names = sorted({name.rpartition(".")[0] for name in learned if not name.startswith("head.")})
     adapters = {one: (learned[f"{one}.down"], learned[f"{one}.up"]) for one in names}
-    add_adapters(folder / MODEL_NAME, adapters, ASKED_TYPE)
-    add_head(folder / MODEL_NAME, {name: values for name, values in learned.items() if name.startswith("head.")})
-    move_large(folder)
+    head = {name: values for name, values in learned.items() if name.startswith("head.")}
+    if card.is_reader:
+        replace_adapters(folder / MODEL_NAME, adapters, ASKED_TYPE)
+        replace_constants(folder / MODEL_NAME, {name: from_array(values, name) for name, values in head.items()})
+    else:
+        add_adapters(folder / MODEL_NAME, adapters, ASKED_TYPE)
+        add_head(folder / MODEL_NAME, head)
+        move_large(folder)
     write_hashes(folder, replace(card, is_reader=True))
+
+
+def read_head(path: Path) -> Weights:
+    """Return the weights of the head of a model that reads."""
+    import onnx
+
+    model = onnx.load(path, load_external_data=False)
+    found = (one for one in model.graph.initializer if one.name.startswith("head."))
+    return {one.name: onnx.numpy_helper.to_array(one, str(path.parent)).copy() for one in found}
 
 
 def add_head(path: Path, head: Weights) -> None:
