@@ -244,7 +244,8 @@ def read_callout(line: str) -> tuple[str, str, str] | None:
 
     GitHub has five kinds; others have more, and people write their own.
     """
-    kind, bracket, rest = line.removeprefix("[!").partition("]")
+    marked, bracket, rest = line.removeprefix("[!").partition("]")
+    kind = marked.partition("|")[0].strip()  # behind it Obsidian's themes have their own words
     if not (line.startswith("[!") and bracket and kind.replace("-", "").isalnum()):
         return None
     title = rest.lstrip("+-")

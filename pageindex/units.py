@@ -130,7 +130,7 @@ def show_block(block: Block) -> str:
         case BlockKind.HTML:
             return show_html(block.content)
     between = JOINT if block.kind in (BlockKind.LIST, BlockKind.TABLE) else " "
-    inside = between.join(filter(None, map(show_block, block.blocks)))
+    inside = between.join(filter(None, (show_block(inner).rstrip(between.strip()) for inner in block.blocks)))
     return f"{as_label(block.info)}{inside}" if inside else block.info
 
 

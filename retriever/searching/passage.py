@@ -372,7 +372,7 @@ def find_other_side(units: Sequence[Unit], scores: Sequence[float], best: int, a
     own = units[best]
     lacking = asked.weigh(tokenize(own.in_full, asked.languages), 0)
     named = {
-        place: measure_words(unit.text, lacking)
+        place: measure_words(unit.in_full, lacking)
         for place, unit in enumerate(units)
         if unit.kind not in (UnitKind.LIST, UnitKind.FIELD) and not holds(own.span, unit.span)
     }
