@@ -49,7 +49,12 @@ class Scope:
         return any(getattr(self, part.name) for part in fields(self))
 
     def __add__(self, other: "Scope") -> "Scope":
-        """Return the filters of both; where both name a day to begin or to end with, `other`'s."""
+        """Return the filters of both; where both name a day to begin or to end with, `other`'s.
+
+        >>> given, written = Scope("daily", since="2023", phrases="a b"), Scope(["work", "daily"], since="2024")
+        >>> (given + written).terms
+        ('in:daily', 'in:work', 'since:2024', '"a b"')
+        """
         joined: dict[str, Any] = {}
         for part in fields(self):
             mine, theirs = getattr(self, part.name), getattr(other, part.name)
@@ -58,7 +63,11 @@ class Scope:
 
     @property
     def terms(self) -> tuple[str, ...]:
-        """As it is written in a question: `in:daily`, `-"car"`, `"a phrase"`."""
+        """As it is written in a question: `in:daily`, `-"car"`, `"a phrase"`.
+
+        >>> Scope("my notes", not_tags="work", until="2024", without="car").terms
+        ('in:"my notes"', '-tag:work', 'until:2024', '-"car"')
+        """
         given = {sign: as_tuple(getattr(self, name)) for sign, name in FILTERS.items()}
         named = (
             f'{sign}"{value}"' if any(map(str.isspace, value)) else f"{sign}{value}"
