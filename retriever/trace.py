@@ -17,7 +17,13 @@ class Note:
     skipped: bool = False  # whether it is switched off, or has nothing to do
 
     def skip(self, reason: str = "") -> None:
-        """Note that the stage does nothing, and why where that is not plain."""
+        """Note that the stage does nothing, and why where that is not plain.
+
+        >>> note = Note()
+        >>> note.skip("1 candidate")
+        >>> note
+        Note(text='skipped: 1 candidate', skipped=True)
+        """
         self.text = f"skipped: {reason}" if reason else "skipped"
         self.skipped = True
 
@@ -45,7 +51,14 @@ class Recorder:
             self.stages.append(Stage(name, milliseconds_since(started), note.text, note.skipped))
 
     def degrade(self, stage: StageName, reason: object) -> None:
-        """Note what a stage could not do; `reason` is a sentence, or an error that says it."""
+        """Note what a stage could not do; `reason` is a sentence, or an error that says it.
+
+        >>> recorder = Recorder()
+        >>> for reason in ("no vectors", ValueError("no vectors")):
+        ...     recorder.degrade(StageName.SEMANTIC, reason)
+        >>> print(*recorder.degraded)
+        semantic: no vectors
+        """
         if (degradation := Degradation(stage, str(reason))) not in self.degraded:
             self.degraded.append(degradation)
 
@@ -86,7 +99,17 @@ def milliseconds_since(begun: float) -> float:
 
 
 class NoProgress:
-    """A progress reporter that shows nothing, and remembers how far it has come."""
+    """A progress reporter that shows nothing, and remembers how far it has come.
+
+    >>> progress = NoProgress()
+    >>> progress.start("reading", 3, "files")
+    >>> progress.advance("reading", 2)
+    >>> progress.done, progress.total
+    (2, 3)
+    >>> progress.finish("reading")
+    >>> progress.done
+    3
+    """
 
     stage = unit = ""
     total = done = 0
