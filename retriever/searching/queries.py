@@ -89,6 +89,17 @@ def read_question(request: AskRequest, view: View, recorder: Recorder, *, exact:
 def split_filters(asked: str) -> tuple[str, Scope]:
     """Return the question without its filters, and what these say.
 
+    >>> text, scope = split_filters('oven in:daily, tag:kitchen -"car" where:author="Ann Lee" "first week"')
+    >>> text
+    'oven "first week"'
+    >>> scope.terms
+    ('in:daily', 'tag:kitchen', 'where:"author=Ann Lee"', '-"car"', '"first week"')
+    >>> split_filters('oven since:2023 since:2024 -2025 in:a in:a')[1].terms
+    ('in:a', 'since:2024', '-"2025"')
+    >>> short, long = 'the "hot" oven of Ann Lee', 'find the "hot" oven of Ann Lee'
+    >>> [split_filters(text)[1].phrases for text in (short, long, long.replace('the "', '"the '), 'name="oven"')]
+    [('hot',), (), ('the hot',), ()]
+
     Raises:
         QuestionError: there are filters alone.
     """

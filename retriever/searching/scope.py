@@ -177,8 +177,10 @@ def find_phrase(view: View, phrase: str, keys: IntArray) -> IntArray:
 def _holds(text: str, sought: str) -> bool:
     """Return whether a text has a phrase as whole words; in a script without spaces nothing says where they end.
 
-    >>> _holds("unit tests", "nit"), _holds("用GitHub管理", "github"), _holds("in git--print", "--print")
-    (False, True, True)
+    >>> [_holds("A “scar”, ﬁne C++#x", phrase) for phrase in ("scar", "fine c++", "#x", "car", "sca")]
+    [True, True, True, False, False]
+    >>> _holds("scar and car", "car"), _holds("日本語", "本")
+    (True, True)
     """
     text, place = _normalize(text), -1
     begins, ends = map(_is_of_word, (sought[0], sought[-1]))
