@@ -121,7 +121,14 @@ def join_copies(fused: Sequence[Candidate], hashes: Mapping[str, bytes]) -> tupl
 
 
 def choose_copy(group: Sequence[Candidate]) -> Candidate:
-    """Return the one of the copies of a text that is shown, at the rank of the first."""
+    """Return the one of the copies of a text that is shown, at the rank of the first.
+
+    >>> found = [Evidence(Source.KEYWORD, 1, score, "bm25", 0.1) for score in (7.0, 8.0)]
+    >>> def choose(**scores: float) -> str:
+    ...     return choose_copy([Candidate(f"{path}.md#a", 0.1, (found[key],)) for path, key in scores.items()]).node_id
+    >>> choose(old=0, new=1), choose(page_2=0, page=0), choose(v9=0, v10=0), choose(longer=0, long=0), choose(b=0, a=0)
+    ('new.md#a', 'page.md#a', 'v10.md#a', 'long.md#a', 'a.md#a')
+    """
     first, best = group[0], min(group, key=rank_copy)
     # What matched is where its own text has it.
     matched = {item.source: item.matched for item in best.evidence}
