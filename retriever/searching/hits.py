@@ -240,7 +240,17 @@ def read_first(
 
 
 def lacks_day(question: str, rows: HitRows) -> bool:
-    """Return whether a question has a day or a year that none of the first sections has, nor their front matter."""
+    """Return whether a question has a day or a year that none of the first sections has, nor their front matter.
+
+    >>> from pageindex.document import parse_document
+    >>> node = parse_document("a.md", "On 2.11.1987 we met; see 2020.").nodes[0].node
+    >>> fields = {1: [("date", "1999-05-01")]}
+    >>> rows = HitRows([Candidate("a.md", 1.0, ())], {"a.md": 1}, {"a.md": node}, fields, {}, None)
+    >>> [lacks_day(text, rows) for text in ("who met in November 1987?", "in 2020?", "in May 1999?", "port 8080")]
+    [False, False, False, False]
+    >>> lacks_day("who met in 1988?", rows), lacks_day("what was said in 1987 and in 1988?", rows)
+    (True, True)
+    """
     asked = [day for day in cut_days(question) if "" < day < "2100"]  # a larger number is a port, or a sum
     if not asked:
         return False
@@ -269,7 +279,12 @@ def score_reading(scored: ScoredUnits, candidate: Candidate, first: Candidate) -
 
 
 def put_best_first(hits: Sequence[Hit]) -> list[Hit]:
-    """Return hits with the one first whose lines read best, the others in their order; all so where none was read."""
+    """Return hits with the one first whose lines read best, the others in their order; all so where none was read.
+
+    >>> from types import SimpleNamespace
+    >>> put_best_first([SimpleNamespace(reading_score=score) for score in (4.0, None, 5.0)])[0].reading_score
+    5.0
+    """
     best = max((hit.reading_score for hit in hits if hit.reading_score is not None), default=None)
     return sorted(hits, key=lambda hit: hit.reading_score != best)
 
@@ -302,9 +317,14 @@ def find_statuses(view: View, rows: HitRows, node_id: str) -> list[tuple[str, st
 
 
 def cut_to_lines(node: Node, span: Span | None, max_chars: int, sentence: str = "") -> str:
-    """Cut a section's text to `max_chars`: from its beginning, or from some lines of it that would be cut off.
+    r"""Cut a section's text to `max_chars`: from its beginning, or from some lines of it that would be cut off.
 
     Far in a long line, as of a transcript, it is the sentence and what follows it.
+
+    >>> from pageindex.document import parse_document
+    >>> node = parse_document("a.md", "# Talk\n\nGood morning to all. The oven is hot. Thank you.").nodes[-1].node
+    >>> cut_to_lines(node, None, 25), cut_to_lines(node, None, 25, "The oven is hot.")
+    ('# Talk\n\nGood morning to…', '…The oven is hot. Thank…')
     """
     lines, place = node.body.split("\n"), 0
     begin = node.body.find(sentence)
@@ -321,9 +341,15 @@ def cut_to_lines(node: Node, span: Span | None, max_chars: int, sentence: str = 
 
 
 def list_verbatim(node: Node, span: Span) -> list[str]:
-    """Return the lines of a passage with code or a table as they are written, without fences; none of prose.
+    r"""Return the lines of a passage with code or a table as they are written, without fences; none of prose.
 
     A row comes below the names of its columns.
+
+    >>> from pageindex.document import parse_document
+    >>> text = "Run:\n\n~~~sh\npump stop\n~~~\n\n> Off.\n\n| pump | state |\n|---|---|\n| old | off |\n| new | on |"
+    >>> node = parse_document("a.md", text).nodes[0].node
+    >>> [list_verbatim(node, span) for span in (Span(1, 5), Span(12, 12), Span(7, 7), Span(6, 6))]
+    [['Run:', 'pump stop'], ['| pump | state |', '| new | on |'], [], []]
     """
     units = [unit for unit in node.units if unit.kind is not UnitKind.FIELD and holds(span, unit.span)]
     if node.span is None or not units:
@@ -338,7 +364,15 @@ def list_verbatim(node: Node, span: Span) -> list[str]:
 
 
 def find_opening(lines: Sequence[str], place: int) -> Sequence[str]:
-    """Return what opens the block that a line goes on with: a fence, a table's header; or nothing."""
+    """Return what opens the block that a line goes on with: a fence, a table's header; or nothing.
+
+    >>> find_opening(["````md", "```", "not the end", "```", "the code"], 4)
+    ['````md']
+    >>> find_opening(["```sh", "row", "``` no", "wait"], 3), find_opening(["```sh", "row", "```", "text"], 3)
+    (['```sh'], [])
+    >>> find_opening(["Boats:", "| boat |", "|---|", "| gig |", "| skiff |"], 4), find_opening(["| boat |", "|---|"], 1)
+    (['| boat |', '|---|'], ['| boat |'])
+    """
     fence = opened = ""
     for line in lines[:place]:
         mark = line.lstrip(" \t>")
@@ -378,6 +412,11 @@ def list_reasons(candidate: Candidate, titles: Mapping[str, str]) -> tuple[str, 
     Args:
         candidate: that becomes the hit.
         titles: of the sections that brought others in, by node id.
+
+    >>> from retriever.types import Evidence
+    >>> found = Evidence(Source.NAME, 1, 1.0, "", 0.03, note="by name"), Evidence(Source.SEMANTIC, 2, 0.5, "", 0.01)
+    >>> list_reasons(Candidate("a.md#oven", 0.04, found, copies=("a.md#oven-1", "b.md", "c.md", "d.md", "e.md")), {})
+    ('found by name', 'near in meaning', 'the same in b.md, c.md, d.md and 1 more')
     """
     reasons: dict[str, None] = {}
     for item in candidate.evidence:
