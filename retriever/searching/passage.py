@@ -173,10 +173,10 @@ def find_passage(node: Node, asked: Asked, scored: ScoredUnits, matched: Span | 
         scored: the section's units; without any, the passage is what matched.
         matched: the lines of the chunk that matched.
     """
-    assert node.span is not None, "only nodes with lines are found"
+    assert node.body_span is not None, "only nodes with lines are found"
     units, scores = scored.units, scored.scores
     if all(map(is_bare, units)):
-        return Passage(matched or node.body_span or node.span, "")
+        return Passage(matched or node.body_span, "")
     best = choose_best(scored, asked)
     if lists := find_lists(node, units, best, asked):
         span = join([units[place].span for place in lists])
