@@ -34,7 +34,24 @@ PASSAGES_SHARE = 0.5
 
 @dataclass(frozen=True)
 class Piece(Cited):
-    """Lines of a section: all of them, or as many as a context quotes; where no file holds them, as indexed."""
+    r"""Lines of a section: all of them, or as many as a context quotes; where no file holds them, as indexed.
+
+    >>> text = "Prices:\n\n| item | cents |\n|---|---|\n| card | 60 |\n| letter | 85 |\n| box | 99 |\n"
+    >>> units = Span(10, 10), Span(14, 14), Span(15, 15), Span(16, 16)
+    >>> piece = Piece((), text, 1, Span(15, 15), units, node_id="", folder="", file="", span=Span(10, 16))
+    >>> for count in range(5):
+    ...     print(*piece.around(count))
+    12-13 15
+    12-13 15
+    12-15
+    12-16
+    10-16
+    >>> print(piece.find_header(14), piece.find_header(13), piece.find_header(12), piece.find_header(10))
+    12-13 12-13 None None
+    >>> rows = piece.quote(Span(15, 16))
+    >>> rows.text, str(rows.cut_from), piece.quote(piece.span).cut_from
+    ('| letter | 85 |\n| box | 99 |\n', '10-16', None)
+    """
 
     titles: tuple[str, ...]  # the titles above it, outermost first, and its own
     text: str  # exactly the lines of `span`
@@ -172,7 +189,19 @@ def list_pieces(taken: Mapping[Piece, Sequence[Span]]) -> tuple[Piece, ...]:
 
 
 def render_page(pieces: Sequence[Piece], left_out: int, verdict: Verdict) -> str:
-    """Return the page: what is quoted, then how many hits are not."""
+    """Return the page: what is quoted, then how many hits are not.
+
+    >>> print(render_page((), 1_200, "weak"))  # doctest: +ELLIPSIS
+    Sections of documents, ...
+    <BLANKLINE>
+    It is not certain that a section answers this; these are the nearest.
+    <BLANKLINE>
+    Found as well, but there is no room for them here: 1,200.
+    <BLANKLINE>
+    >>> print(render_page((), 0, "none"))
+    No section of the documents was found for the question.
+    <BLANKLINE>
+    """
     lines = [INTRODUCTION if pieces or left_out else NOTHING_FOUND]
     if verdict != "answered" and (pieces or left_out):
         lines += ["", VERDICTS[verdict]]

@@ -155,16 +155,28 @@ def _list_words(text: str) -> Iterator[tuple[str, int, int]]:
 
 
 def find_cited_lines(block: Piece, start: int, end: int) -> Span:
-    """Return the lines of the paragraphs, items or rows that a part of a block is in."""
+    r"""Return the lines of the paragraphs, items or rows that a part of a block is in.
+
+    >>> text, units = "# Mail\n\nOne is\nhere. Two.\n\nThree.\n", (Span(12, 13), Span(15, 15))
+    >>> block = Piece((), text, 1, Span(12, 12), units, node_id="", folder="", file="", span=Span(10, 15))
+    >>> starts = [text.index(word) for word in ("One", "Three", "Mail")]
+    >>> [str(find_cited_lines(block, start, start + 3)) for start in starts]
+    ['12-13', '15', '10']
+    """
     first, last = (block.span.first + block.text.count("\n", 0, place) for place in (start, end))
     span = join([Span(first, last), *(own for own in block.unit_spans if own.overlap(Span(first, last)))])
     return Span(max(span.first, block.span.first), min(span.last, block.span.last))
 
 
 def read_around(block: Piece, span: Span, start: int, end: int) -> tuple[str, str]:
-    """Return the sentences of some lines that a part of the block is in, and what stands above in the paragraph.
+    r"""Return the sentences of some lines that a part of the block is in, and what stands above in the paragraph.
 
     Of a table it is the row, below the names of its columns.
+
+    >>> text = "# Mail\n\nOne. Two is\nhere. Three. Four.\n"
+    >>> block = Piece((), text, 1, Span(10, 13), node_id="", folder="", file="", span=Span(10, 13))
+    >>> read_around(block, Span(12, 13), text.index("here"), text.index("Three") + 3)
+    (' Two is\nhere. Three.', 'One.')
     """
     cited = "\n".join(block.lines(span))
     if header := block.find_header(span.first):
