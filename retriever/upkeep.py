@@ -24,7 +24,6 @@ from retriever.errors import (
     EncoderError,
     IndexDamagedError,
     IndexUnusableError,
-    IndexVersionError,
     LanguageModelError,
     LanguageModelTimeoutError,
     NoIndexError,
@@ -163,8 +162,8 @@ def examine_index(index: Store) -> Iterator[Finding]:
                 yield from examine_rows(connection, index, repair)
     except NoIndexError:
         raise
-    except IndexUnusableError as error:  # one of another version says itself what to do
-        yield Finding(FILE_NAME, "problem", str(error), "" if isinstance(error, IndexVersionError) else repair)
+    except IndexUnusableError as error:
+        yield Finding(FILE_NAME, "problem", error.message, error.hint or repair)
 
 
 def examine_rows(connection: Connection, index: Store, repair: str) -> Iterator[Finding]:

@@ -34,6 +34,7 @@ CHANGING = (
     (re.compile(r"\d+\.\d+ s\b"), "0.0 s"),
     (re.compile(r"^ *\d+\.\d(?=  [a-z])", re.MULTILINE), "0.0"),  # milliseconds of a stage
     (re.compile(r"\d+ ms\b"), "0 ms"),
+    (re.compile(r"Python 3.*"), "Python 3"),
     (re.compile(r"\d+(\.\d+)? (kB|MB)\b"), "0 kB"),
     (re.compile(r"-[0-9a-f]{8}\b"), "-00000000"),
     (re.compile(r'"[0-9a-f]{16}"'), '"0"'),

@@ -200,8 +200,8 @@ def check_tables(connection: "psycopg.Connection", url: DatabaseUrl) -> int:
         raise NoIndexError(f"{url} has no index in the schema {url.schema}", hint=suggest_init(url))
     if int(version) != TABLES_FORMAT:
         raise IndexVersionError(
-            f"the tables of {url} have version {version}, this program reads version {TABLES_FORMAT}; name another"
-            " ?schema=NAME, and index the documents there"
+            f"the tables of {url} have version {version}, this program reads version {TABLES_FORMAT}",
+            hint="name another ?schema=NAME, and index the documents there",
         )
     return int(stored)
 
