@@ -34,19 +34,6 @@ def test_every_setting_that_a_page_names_exists() -> None:
         assert not wrong, page
 
 
-def test_help_lists_every_command_and_exit_code(cli: Cli) -> None:
-    page = cli("--help").out
-    assert all(f"\n  {name} " in page for name in COMMANDS)
-    assert all(f"\n{heading}:\n" in page for heading in GROUPS)
-    for meaning in ("0 ok", "1 error", "2 usage", "130 interrupted"):
-        assert meaning in " ".join(page.split())
-
-
-@pytest.mark.parametrize("name", COMMANDS)
-def test_every_command_has_help(cli: Cli, name: str) -> None:
-    assert "Examples:" in cli(name, "--help").out
-
-
 def test_the_help_of_a_question_has_its_options_and_few_settings(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     page = cli("ask", "--help").out
