@@ -91,7 +91,7 @@ def ask(
         if everywhere and output.is_for_people:
             print_text(f"\n{one.index}:")
         # Programs get one answer. People have the first at once, also through a pipe.
-        answers_twice = output.is_for_people and not (context or everywhere)
+        answers_twice = output.is_for_people and not context
         early = partial(answer_early, printer, request) if answers_twice else None
         try:
             with one.open(console, early) as retriever, announce_model(retriever.profile, console):

@@ -86,7 +86,13 @@ class Visit(AskArguments):
 
 
 def address(path: str, **parameters: str | int | Sequence[str] | None) -> str:
-    """Return the path with those parameters that have a value."""
+    """Return the path with those parameters that have a value.
+
+    >>> address("/read", node="a b.md", tag=("x", "y"), first=0, since="", until=None, where=())
+    '/read?node=a%20b.md&tag=x&tag=y&first=0'
+    >>> address("/", question="")
+    '/'
+    """
     given = {name: value for name, value in parameters.items() if value not in (None, "", ())}
     return f"{path}?{urlencode(given, doseq=True, quote_via=quote)}" if given else path
 
@@ -126,7 +132,7 @@ class Outline:
         node = self.find(node_id)
         if node is None:
             return node_id
-        label = self.folder_names.get(node_id) or node.title.strip() or PurePath(node.path).name or NO_TITLE
+        label = self.folder_names.get(node_id) or node.title.strip() or PurePath(node.path).name
         return f"{cut(label, MAX_SHOWN_TITLE)}{'/' if node.kind is NodeKind.FOLDER else ''}"
 
     def path_to(self, node_id: str) -> list[Node]:
