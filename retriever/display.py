@@ -84,7 +84,11 @@ def format_fields(hit: Hit) -> str:
 
 
 def because(words: Sequence[str], reasons: Sequence[str]) -> str:
-    """Return why a hit is there, from its fields `words` and `reasons`: `*vacation days*; near in meaning`."""
+    """Return why a hit is there, from its fields `words` and `reasons`.
+
+    >>> because(["vacation days", "May"], ["near in meaning"]), because([], [])
+    ('*vacation days*, *May*; near in meaning', 'words of the question')
+    """
     named = ", ".join(f"*{word}*" for word in words)
     return "; ".join(filter(None, (named, *reasons))) or "words of the question"
 
@@ -101,12 +105,20 @@ def format_status(place: CitedSentence, hits: Sequence[Hit]) -> str:
 
 
 def pluralize(number: int, noun: str) -> str:
-    """Return `1 file` or `1,203 files`."""
+    """Return `1 file` or `1,203 files`.
+
+    >>> pluralize(0, "file"), pluralize(1, "file"), pluralize(1203, "file")
+    ('0 files', '1 file', '1,203 files')
+    """
     return f"{number:,} {noun}{'s' * (number != 1)}"
 
 
 def format_duration(seconds: float) -> str:
-    """Format a rough time: `5 minutes`, `1 hour`, `3 days`; empty below a minute."""
+    """Format a rough time: `5 minutes`, `1 hour`, `3 days`; empty below a minute.
+
+    >>> [format_duration(seconds) for seconds in (59, 60, 3_599, 3_600, 86_399, 86_400, 200_000)]
+    ['', '1 minute', '59 minutes', '1 hour', '23 hours', '1 day', '2 days']
+    """
     for unit, length in (("day", 86_400), ("hour", 3_600), ("minute", 60)):
         if seconds >= length:
             return pluralize(int(seconds // length), unit)
@@ -271,7 +283,11 @@ _BACKTICKS = re.compile("`+")
 
 
 def code(text: str) -> str:
-    """Return a Markdown code span of one line with exactly that text, sanitized; nothing in it can end the span."""
+    """Return a Markdown code span of one line with exactly that text, sanitized; nothing in it can end the span.
+
+    >>> code("a `b` c"), code("`b` c"), code("c `b`"), code("b")
+    ('``a `b` c``', '`` `b` c ``', '`` c `b` ``', '`b`')
+    """
     line = sanitize_line(text)
     marks = fence(line, 1)
     space = " " if line.startswith("`") or line.endswith("`") else ""
@@ -279,7 +295,11 @@ def code(text: str) -> str:
 
 
 def fence(text: str, least: int = 3) -> str:
-    """Return the backticks around a Markdown code block with that text: more than any row in it, at least `least`."""
+    """Return the backticks around a Markdown code block with that text: more than any row in it, at least `least`.
+
+    >>> fence(""), fence("a `b`"), fence("```sh"), fence("````", 1)
+    ('```', '```', '````', '`````')
+    """
     return "`" * max(least, 1 + max(map(len, _BACKTICKS.findall(text)), default=0))
 
 
@@ -322,7 +342,12 @@ TIMES = frozenset({"milliseconds", "seconds"})  # rounded to three digits
 
 
 def dump(value: Any, *left_out: str) -> Any:  # noqa: ANN401 - JSON
-    """Return a value as JSON: for a dataclass or named tuple an object, without the keys `left_out`."""
+    """Return a value as JSON: for a dataclass or named tuple an object, without the keys `left_out`.
+
+    >>> from retriever.types import Stage
+    >>> dump(Stage(StageName.FUSE, 1.23456, "3 sections"), "note", "skipped")
+    {'name': <StageName.FUSE: 'fuse'>, 'milliseconds': 1.235}
+    """
     if isinstance(value, Span):
         return {"start_line": value.first, "end_line": value.last}
     if isinstance(value, Degradation):

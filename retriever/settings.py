@@ -240,13 +240,23 @@ def list_settings(kind: type = Profile, above: tuple[str, ...] = ()) -> tuple[Se
 
 
 def nest(path: tuple[str, ...], value: object) -> dict[str, Any]:
-    """Nest a value below its path: `("encoder", "kind")`, `"onnx"` -> `{"encoder": {"kind": "onnx"}}`."""
+    """Nest a value below its path.
+
+    >>> nest(("encoder", "kind"), "onnx")
+    {'encoder': {'kind': 'onnx'}}
+    """
     head, *rest = path
     return {head: nest(tuple(rest), value) if rest else value}
 
 
 def merge(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
-    """Merge two layers; where they meet, `above` wins, section by section."""
+    """Merge two layers; where they meet, `above` wins, section by section.
+
+    >>> merge({"top_k": 5, "llm": {"model": "a", "url": "b"}}, {"top_k": 8, "llm": {"url": "c"}})
+    {'top_k': 8, 'llm': {'model': 'a', 'url': 'c'}}
+    >>> merge({"llm": 5}, {"llm": {"url": "c"}}), merge({"llm": {"url": "c"}}, {"llm": 5})
+    ({'llm': {'url': 'c'}}, {'llm': 5})
+    """
     result = dict(below)
     for key, value in above.items():
         under = result.get(key)

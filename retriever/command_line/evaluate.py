@@ -72,7 +72,33 @@ def evaluate(
 
 
 def show_summary(page: Page, summary: Summary) -> None:
-    """Print every system in a row, with intervals, and below it by kind; what it costs; every pair."""
+    """Print every system in a row, with intervals, and below it by kind; what it costs; every pair.
+
+    >>> from retriever.evaluation import Comparison, MeanDifference, Question, QuestionSet, SystemSummary
+    >>> share = Estimate(0.75, 0.5, 1.0, 4)
+    >>> found, kinds = {"hit@5": share}, {"how-to": {"hit@5": share}, "term": {}}
+    >>> asked = QuestionSet("larder", tuple(Question(str(number), "?", ()) for number in range(2)))
+    >>> fast = SystemSummary("fast", "fast", {}, {}, found, kinds, {}, 1.26, 4.04, 0.5, None)
+    >>> only = SystemSummary("only", "only", {}, {}, found, {"term": {}}, {}, 1.0, 2.0, None, 0.125)
+    >>> pair = Comparison("fast", "only", "hit@5", MeanDifference(-0.0625, -0.125, 0.03125, 4, 0, 1, 3))
+    >>> show_summary(Page(), Summary(asked, (fast, only), (pair,)))
+    <BLANKLINE>
+    larder: 2 questions  2 of them without an answer; means with 95 % intervals
+              nDCG@10  hit@1            hit@5  hit@10  hit@30  MRR@10
+    fast            -      -  .750 [.50 1.00]       -       -       -
+      how-to        -      -  .750 [.50 1.00]       -       -       -
+      term          -      -                -       -       -       -
+    only            -      -  .750 [.50 1.00]       -       -       -
+    <BLANKLINE>
+    cost  of a question
+          p50 ms  p95 ms  abstains  wrongly
+    fast     1.3     4.0      .500        -
+    only     1.0     2.0         -     .125
+    <BLANKLINE>
+    pairs  difference, 95 % interval
+          against  measure          difference  won  lost  tied
+    fast  only     hit@5    -.062 [-.125 .031]    0     1     3
+    """
     questions, systems = summary.questions, summary.systems
     unanswerable = sum(not item.gold for item in questions.questions)
     without = f"{unanswerable:,} of them without an answer; " if unanswerable else ""
@@ -106,6 +132,10 @@ def format_interval(value: Estimate | None, digits: int = 2) -> str:
 
 
 def format_share(value: float | None, digits: int = 3) -> str:
-    """Format a share as `.617`, `1.00`; a dash for none."""
+    """Format a share; a dash for none.
+
+    >>> format_share(0.6174), format_share(1.0, 2), format_share(-0.25, 2), format_share(None)
+    ('.617', '1.00', '-.25', '-')
+    """
     # Without the zero, as the tables of the field have it: seven columns fit a terminal.
     return "-" if value is None else f"{value:.{digits}f}".replace("0.", ".", 1)

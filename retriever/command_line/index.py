@@ -70,7 +70,10 @@ def describe_changes(report: IndexReport) -> str:
 
 
 def follow(console: Console, updates: Iterator[IndexReport | RetrieverError], output: Output) -> None:
-    """Say in a line on standard error what each update of `index --watch` did, and show its report."""
+    """Say in a line on standard error what each update of `index --watch` did, and show its report.
+
+    >>> follow(Console(quiet=True), iter([RetrieverError("the disk is full")]), Output())
+    """
     skipped: tuple[tuple[str, str], ...] = ()
     for report in updates:
         if isinstance(report, RetrieverError):

@@ -183,7 +183,15 @@ class Picker:
 
 
 def name_editor(file: Path, line: int, environment: Mapping[str, str]) -> list[str]:
-    """Return the command that opens a file at a line: of $VISUAL, else $EDITOR, else vi."""
+    """Return the command that opens a file at a line: of $VISUAL, else $EDITOR, else vi.
+
+    >>> name_editor(Path("/notes/a b.md"), 3, {})
+    ['vi', '+3', '/notes/a b.md']
+    >>> name_editor(Path("/notes/a b.md"), 3, {"EDITOR": "nano", "VISUAL": "code --wait"})
+    ['code', '--wait', '-g', '/notes/a b.md:3']
+    >>> name_editor(Path("/notes/a b.md"), 3, {"EDITOR": "/usr/bin/hx"})
+    ['/usr/bin/hx', '/notes/a b.md:3']
+    """
     command = shlex.split(environment.get("VISUAL") or environment.get("EDITOR") or "vi")
     place = EDITORS.get(Path(command[0]).name, ("+{line}", "{file}"))
     return [*command, *(part.format(file=file, line=line) for part in place)]

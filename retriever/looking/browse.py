@@ -105,7 +105,21 @@ def find_line_holder(nodes: Iterable[Node], line: int) -> Node:
 
 
 def check_lines(file: Node, text: str, lines: tuple[int, int] | None) -> Span:
-    """Return the lines of a file that has this text, all where none are named; UsageError where it has them not."""
+    r"""Return the lines of a file that has this text, all where none are named; UsageError where it has them not.
+
+    >>> file = Node("a.md", NodeKind.FILE, "a.md", "A", 0, (), None, "")
+    >>> check_lines(file, "one\ntwo\n", None), check_lines(file, "one\ntwo\n", (2, 2))
+    (Span(first=1, last=2), Span(first=2, last=2))
+    >>> check_lines(file, "one\ntwo\n", (0, 1))
+    Traceback (most recent call last):
+    retriever.errors.UsageError: a.md has the lines 1-2, not 0-1
+    >>> check_lines(file, "one\ntwo\n", (3, 3))
+    Traceback (most recent call last):
+    retriever.errors.UsageError: a.md has the lines 1-2, not 3
+    >>> check_lines(file, "", (1, 1))
+    Traceback (most recent call last):
+    retriever.errors.UsageError: a.md is empty
+    """
     last_line = count_lines(text)
     first, last = lines or (1, last_line)
     if not last_line:
@@ -118,6 +132,13 @@ def check_lines(file: Node, text: str, lines: tuple[int, int] | None) -> Span:
 
 def only(reference: str, found: Sequence[str]) -> str:
     """Return the one that was found.
+
+    >>> only("x", list("abcdefgh"))
+    Traceback (most recent call last):
+    retriever.errors.UsageError: 'x' may be any of a, b, c, d, e, f, g, h
+    >>> only("x", list("abcdefghi"))
+    Traceback (most recent call last):
+    retriever.errors.UsageError: 'x' may be any of a, b, c, d, e, f, g, h and 1 more
 
     Raises:
         UsageError: there are several.
@@ -223,7 +244,11 @@ def match_sections(heading: str, sections: Sequence[Name]) -> list[Name]:
 
 
 def fold(name: str) -> str:
-    """Return a name without case, accents and repeated blanks."""
+    """Return a name without case, accents and repeated blanks.
+
+    >>> fold(" Caf\u00e9  au LAIT")
+    'cafe au lait'
+    """
     return " ".join(map(remove_accents, name.casefold().split()))
 
 
@@ -308,7 +333,13 @@ def read_excerpt(connection: Connection, reference: str, access: FolderAccess) -
 
 
 def is_within(node_id: str, other: str) -> bool:
-    """Return whether a file or section is another one of its document, or below that."""
+    """Return whether a file or section is another one of its document, or below that.
+
+    >>> [is_within(one, "a.md#b") for one in ("a.md#b", "a.md#b/c", "a.md#bc", "a.md")]
+    [True, True, False, False]
+    >>> is_within("a.md#b", "a.md"), is_within("a.mdx", "a.md")
+    (True, False)
+    """
     return f"{node_id}/".startswith((f"{other}/", f"{other}#"))
 
 
@@ -434,7 +465,11 @@ def score_similar(
 
 
 def name_folder(node_id: str) -> str:
-    """Return the path of the folder that holds a section's file."""
+    """Return the path of the folder that holds a section's file.
+
+    >>> name_folder("guide/a.md#install/linux"), name_folder("a.md")
+    ('guide', '')
+    """
     return node_id.partition("#")[0].rpartition("/")[0]
 
 

@@ -232,12 +232,32 @@ def read_arguments(model: type[Model], given: Mapping[str, object]) -> Model:
 
 
 def count_fitting(lines: Sequence[str], most: int) -> int:
-    """Return how many of the lines fit into `most` bytes, but at least one."""
+    """Return how many of the lines fit into `most` bytes, but at least one.
+
+    >>> [count_fitting(["ab", "cd", "ef"], most) for most in (2, 5, 6, 8, 9, 99)]
+    [1, 1, 2, 2, 3, 3]
+    """
     return max(1, sum(size <= most for size in accumulate(len(line.encode()) + 1 for line in lines)))
 
 
 def cut_excerpt(excerpt: Excerpt, most: int, first: int = 0) -> tuple[Excerpt, str]:
-    """Return the lines of an excerpt that fit, at least one, and the citation of those behind them; empty if none are.
+    r"""Return the lines of an excerpt that fit, at least one, and the citation of those behind them, if any.
+
+    >>> place = {"node_id": "a.md", "folder": "/docs", "file": "a.md", "title": "A", "breadcrumb": ()}
+    >>> excerpt = Excerpt(**place, span=Span(11, 13), text="one\ntwo\nten\n")
+    >>> def cut_at(most, first=0):
+    ...     shown, following = cut_excerpt(excerpt, most, first)
+    ...     return str(shown.span), shown.text, following
+    >>> cut_at(12)
+    ('11-13', 'one\ntwo\nten\n', '')
+    >>> cut_at(8)
+    ('11-12', 'one\ntwo\n', 'a.md:13')
+    >>> cut_at(4, 12)
+    ('12', 'two\n', 'a.md:13')
+    >>> cut_at(4, 13)
+    ('13', 'ten\n', '')
+    >>> cut_at(4, 14), cut_at(4, 10)
+    (('11', 'one\n', 'a.md:12-13'), ('11', 'one\n', 'a.md:12-13'))
 
     Args:
         excerpt: is cut between lines: what begins or ends inside one would cite what it does not show.

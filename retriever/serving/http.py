@@ -113,7 +113,11 @@ def is_from_elsewhere(method: str, headers: Headers) -> bool:
 
 
 def bracket(host: str) -> str:
-    """Return the host as it is written in a URL: an IPv6 address in brackets."""
+    """Return the host as it is written in a URL: an IPv6 address in brackets.
+
+    >>> bracket("::1"), bracket("localhost")
+    ('[::1]', 'localhost')
+    """
     return f"[{host}]" if ":" in host else host
 
 

@@ -261,7 +261,15 @@ def call_tool(
 
 
 def describe_error(error: Exception) -> str:
-    """Describe an error to an agent."""
+    """Describe an error to an agent.
+
+    >>> describe_error(UnknownReferenceError("a.md"))
+    "'a.md' is not in the index; outline() shows what is"
+    >>> describe_error(UnknownReferenceError("a.md", ["b.md"]))
+    "'a.md' is not in the index; did you mean 'b.md'?"
+    >>> describe_error(UsageError("the question is empty")), describe_error(KeyError("secret")) == BUG
+    ('the question is empty', True)
+    """
     if isinstance(error, UnknownReferenceError) and not error.near:
         return f"{error.message}; outline() shows what is"
     if isinstance(error, RetrieverError):
@@ -411,7 +419,16 @@ def write_related(found: Relations, max_tokens: int) -> str:
 
 
 def quote(head: str, quoted: str, rest: str = "") -> str:
-    """Return our own line, a document's text in a fence, and how to go on."""
+    r"""Return our own line, a document's text in a fence, and how to go on.
+
+    >>> print(quote("`a.md:1-2`", "```sh\nls\n", "more below"))
+    `a.md:1-2`
+    ````
+    ```sh
+    ls
+    ````
+    more below
+    """
     marks = fence(quoted)
     return "\n".join([head, marks, quoted.removesuffix("\n"), marks, *filter(None, [rest])])
 
@@ -431,5 +448,9 @@ def join_fitting(lines: Sequence[str], max_tokens: int) -> str:
 
 
 def fit_text(text: str, max_tokens: int) -> str:
-    """Return the beginning of a text that fits, but at least a letter."""
+    """Return the beginning of a text that fits, but at least a letter.
+
+    >>> fit_text("A long sentence.", 3), fit_text("A long sentence.", 1), fit_text("\u201equoted\u201c", 0)
+    ('A long se', 'A long', '\u201equo')
+    """
     return text.encode()[: BYTES_PER_TOKEN * max(2, max_tokens)].decode(errors="ignore")

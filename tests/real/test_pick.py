@@ -4,7 +4,6 @@ from pathlib import Path
 
 import pytest
 
-from retriever.command_line.pick import name_editor
 from tests.program import Cli, command, environment, in_terminal
 from tests.shelf import write_pages
 
@@ -77,11 +76,3 @@ def test_a_narrow_terminal_keeps_words_cited_lines_and_titles_whole(notes: Path,
 
 def test_without_a_terminal_it_says_what_to_use(notes: Path, cli: Cli) -> None:
     assert "needs a terminal; in a pipe, ask prints" in cli("pick", "bees", "--index", notes / "index", code=2).err
-
-
-def test_editors_are_given_the_line_as_they_take_it() -> None:
-    file = Path("/notes/a b.md")
-    assert name_editor(file, 3, {}) == ["vi", "+3", "/notes/a b.md"]
-    code = name_editor(file, 3, {"EDITOR": "nano", "VISUAL": "code --wait"})
-    assert code == ["code", "--wait", "-g", "/notes/a b.md:3"]
-    assert name_editor(file, 3, {"EDITOR": "/usr/bin/hx"}) == ["/usr/bin/hx", "/notes/a b.md:3"]

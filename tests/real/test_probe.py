@@ -1,6 +1,7 @@
 """The probe of a language model by tasks of the program's own, and the stages that it leaves out."""
 
 import json
+import re
 import time
 from collections.abc import Callable
 from typing import Any
@@ -150,6 +151,7 @@ def test_doctor_says_what_the_model_can_do(ollama: ScriptedServer, cli: Cli) -> 
     ollama.answer = writing(give_back, repeat)
     shown = cli("doctor", "--llm", "--profile", "full", "--llm-url", ollama.url, "--json").out
     found = {item["name"]: item for item in json.loads(shown)["findings"]}
+    assert re.match(r"tried on some tasks in \d s", found["answer"]["says"])
     assert found["passages"]["says"] == "was not seen to write statements to search with, no questions and no titles"
     assert found["passages"]["cure"] == "left out; --hyde always uses it all the same"
 
