@@ -125,7 +125,18 @@ class _SanitizingFormatter(logging.Formatter):
 class ProgressLine:
     """A line on how far a stage is: written over itself on a terminal, and elsewhere now and then a new one.
 
-    One stage runs at a time. The reader of a pipe may be waiting, too.
+    One stage runs at a time. The reader of a pipe may be waiting, too: there the lines become rarer.
+
+    >>> from contextlib import redirect_stderr
+    >>> from unittest.mock import patch
+    >>> with redirect_stderr(sys.stdout), patch("time.perf_counter", side_effect=[0, 0, 9, 10, 19, 20, 39, 40]):
+    ...     line = ProgressLine(Console())
+    ...     line.start("embedding", 30_000, "texts")
+    ...     for done in (400, 500, 900, 10_000, 11_000, 30_000):
+    ...         line.advance("embedding", done)
+    embedding: 500 of 30,000 texts, 9 minutes left
+    embedding: 10,000 of 30,000 texts, less than a minute left
+    embedding: 30,000 of 30,000 texts, less than a minute left
     """
 
     def __init__(self, console: Console) -> None:

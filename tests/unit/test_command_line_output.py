@@ -7,6 +7,7 @@ import sys
 from contextlib import redirect_stdout
 from dataclasses import replace
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 from hypothesis import given
@@ -234,8 +235,12 @@ def test_a_dropped_sentence_is_named_and_no_sentence_steers_a_terminal(
 def test_progress_is_a_line_written_over_itself_and_then_empty(monkeypatch: pytest.MonkeyPatch) -> None:
     terminal = Terminal()
     monkeypatch.setattr(sys, "stderr", terminal)
-    monkeypatch.setenv("COLUMNS", "30")
+    monkeypatch.setenv("COLUMNS", "40")
+    monkeypatch.setattr("retriever.command_line.output.time.perf_counter", Mock(side_effect=[0, 0, 0.05, 60]))
     line = ProgressLine(Console())
     line.start("indexing words", 3400, "files and more")
+    line.advance("too soon", 1)
+    line.advance("in", 850)
     line.finish("indexing words")
-    assert terminal.getvalue() == f"\rindexing words: 0 of 3,400 fi\r\r{'':29}\r"
+    drawn = ("indexing words: 0 of 3,400 files and mo", "in: 850 of 3,400 files and more, 3 minu", " " * 39)
+    assert terminal.getvalue() == "".join(f"\r{text}\r" for text in drawn)

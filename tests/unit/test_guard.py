@@ -44,3 +44,12 @@ def test_a_token_that_others_can_read_is_refused(tmp_path: Path) -> None:
     file.chmod(0o640)
     with pytest.raises(UsageError, match="others can read"):
         open_token(file)
+
+
+@pytest.mark.parametrize("text", read_table("requests", "What is no token"))
+def test_what_is_no_token_is_refused(tmp_path: Path, text: str) -> None:
+    file = tmp_path / "token"
+    file.write_text(text, encoding="utf-8")
+    file.chmod(0o600)
+    with pytest.raises(UsageError, match="holds no token"):
+        open_token(file)
