@@ -48,6 +48,11 @@ _CHECKOUT = Path(__file__).parents[1]
 def name_program() -> str:
     """Return the words before a command's name.
 
+    >>> from unittest.mock import patch
+    >>> with patch("sys.argv", ["/opt/bin/hr"]), patch.dict("os.environ", {"UV_RUN_RECURSION_DEPTH": "1"}):
+    ...     name_program()
+    'uv run hr'
+
     `hybrid-retrieve`, `uv run hybrid_retrieve.py` or `python -m retriever`; a path where the name alone is not found.
     """
     called = Path(sys.argv[0])
@@ -78,6 +83,9 @@ def suggest(arguments: str, lead: str = "run") -> str:
 
 class RetrieverError(Exception):
     """An error that a user can do something about, and how.
+
+    >>> str(RetrieverError("the disk is full", hint="make room")), str(RetrieverError("the disk is full"))
+    ('the disk is full; make room', 'the disk is full')
 
     Args:
         message: what went wrong, in one or two sentences.

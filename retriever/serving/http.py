@@ -48,7 +48,13 @@ HEADERS = {
 
 @dataclass(frozen=True)
 class ServerAddress:
-    """Where a server listens, and the token that it asks for."""
+    """Where a server listens, and the token that it asks for.
+
+    >>> ServerAddress("::1", 8470).url, ServerAddress("::1", 8470).names
+    ('http://[::1]:8470', ['[::1]', '127.0.0.1', 'localhost', '[::1]'])
+    >>> ServerAddress("Docs.example", 80).names
+    ['docs.example']
+    """
 
     host: str  # the address or name that it is bound to
     port: int
@@ -70,6 +76,16 @@ class RequestGuard:
     """An ASGI application that lets in what may come in; the application behind it never sees what is refused.
 
     It gives every answer the headers that this has not set itself: a picture has a stricter policy of its own.
+
+    >>> from starlette.responses import PlainTextResponse
+    >>> from starlette.testclient import TestClient
+    >>> def ask(headers={}):
+    ...     guard = RequestGuard(PlainTextResponse("Hello", headers=headers), ServerAddress("127.0.0.1", 8470))
+    ...     return TestClient(guard).get("http://localhost:8470/").headers
+    >>> ask()["cache-control"], ask({"ETag": "1"})["cache-control"], ask({"Cache-Control": "private"})["cache-control"]
+    ('no-store', 'no-cache', 'private')
+    >>> ask()["x-frame-options"], ask({"X-Frame-Options": "SAMEORIGIN"})["x-frame-options"]
+    ('DENY', 'SAMEORIGIN')
     """
 
     def __init__(self, app: ASGIApp, address: ServerAddress) -> None:
@@ -104,7 +120,18 @@ class RequestGuard:
 
 
 def is_from_elsewhere(method: str, headers: Headers) -> bool:
-    """Return whether a page of another site sends this, unless it is a link that a person follows to here."""
+    """Return whether a page of another site sends this, unless it is a link that a person follows to here.
+
+    >>> link = {"sec-fetch-site": "cross-site", "sec-fetch-mode": "navigate", "sec-fetch-dest": "document"}
+    >>> is_from_elsewhere("GET", Headers(link)), is_from_elsewhere("POST", Headers(link))
+    (False, True)
+    >>> is_from_elsewhere("GET", Headers({**link, "sec-fetch-dest": "iframe"}))
+    True
+    >>> is_from_elsewhere("GET", Headers({"origin": "http://localhost:1", "host": "localhost:2"}))
+    True
+    >>> is_from_elsewhere("GET", Headers({"host": "localhost:2"}))
+    False
+    """
     if site := headers.get("sec-fetch-site"):
         how = method, headers.get("sec-fetch-mode"), headers.get("sec-fetch-dest")
         return site not in ("same-origin", "none") and how != ("GET", "navigate", "document")

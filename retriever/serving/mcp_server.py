@@ -229,6 +229,17 @@ def list_tools(*, with_llm: bool = False) -> list[types.Tool]:
     """Describe the tools to an agent, that of a language model where one runs (`with_llm`).
 
     None of them changes anything, nor looks outside the documents.
+
+    >>> [tool.name for tool in list_tools()], list_tools(with_llm=True)[-1].name
+    (['search', 'outline', 'read', 'answer', 'related'], 'context_query_hyde')
+    >>> outline = list_tools()[1]
+    >>> outline.description
+    'Show the folders, files and headings, in as much detail as fits.'
+    >>> sorted(outline.input_schema), outline.input_schema["properties"]["max_tokens"]["default"]
+    (['additionalProperties', 'properties', 'type'], 800)
+    >>> hints = outline.annotations
+    >>> hints.read_only_hint, hints.destructive_hint, hints.idempotent_hint, hints.open_world_hint
+    (True, False, True, False)
     """
     hints = types.ToolAnnotations(
         read_only_hint=True, destructive_hint=False, idempotent_hint=True, open_world_hint=False

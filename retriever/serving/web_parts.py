@@ -46,7 +46,18 @@ class AskArguments(Arguments):
 
 
 class Visit(AskArguments):
-    """One request for a page; its methods give the addresses of other pages, which keep the question."""
+    """One request for a page; its methods give the addresses of other pages, which keep the question.
+
+    >>> visit = Visit.model_validate({"question": "and rolls?", "after": ["bread?", "and rolls?"], "in": ["oven.md"]})
+    >>> visit.turns
+    ('bread?', 'and rolls?')
+    >>> visit.ask(), visit.ask_alone("rolls?")
+    ('/?question=and%20rolls%3F&after=bread%3F&after=and%20rolls%3F&in=oven.md', '/?question=rolls%3F&in=oven.md')
+    >>> list(visit.list_filters())
+    [('in:oven.md', '/?question=and%20rolls%3F&after=bread%3F&after=and%20rolls%3F')]
+    >>> Visit(question="now", after=tuple("abcdefghi")).turns
+    ('f', 'g', 'h', 'i', 'now')
+    """
 
     @property
     def turns(self) -> tuple[str, ...]:
