@@ -62,6 +62,9 @@ def test_a_whole_index_has_neither_problems_nor_notes(shelf: Shelf) -> None:
     names = {item.name for item in found.findings}
     assert names >= {"software", "bundled models", "rows", "vectors", "words", "vectors in ChromaDB"}
     assert examined(shelf, repair=True).repairs == ()
+    with shelf.rows() as rows:
+        rows.execute("INSERT INTO pending (text_hash, text) VALUES (x'00', '')")
+    assert "1 text without" in notes(examined(shelf))["vectors"]
 
 
 ORPHAN = "UPDATE chunks SET node_key = 7"
