@@ -64,7 +64,39 @@ def pick(console: Console, scope: Scope, opening: Opening, words: tuple[str, ...
 
 
 class Picker:
-    """A question that is typed, its hits, and the text of the chosen one."""
+    r"""A question that is typed, its hits, and the text of the chosen one.
+
+    >>> from types import SimpleNamespace
+    >>> from prompt_toolkit.application import create_app_session
+    >>> from prompt_toolkit.output import DummyOutput  # a terminal of 80 columns
+    >>> from pageindex.node import Span
+    >>> with create_app_session(output=DummyOutput()):
+    ...     picker = Picker(SimpleNamespace(), Scope(), "")
+    >>> picker.hit, picker._draw_status(), picker._draw_preview(), picker._draw_hits() == [("class:quiet", START)]
+    (None, 'arrows: choose  Enter: open  Esc: end', [], True)
+    >>> place = {"node_id": "a.md#a", "folder": "/d", "file": "a.md", "title": "A", "breadcrumb": ("Top",)}
+    >>> text = {"text": "# A\nA tide.\n\tEbb.\nEnd.\n", "text_cut": False, "snippet": "", "summary": ""}
+    >>> hits = [
+    ...     Hit(**place, **text, rank=rank, span=Span(5, 8), passage=passage, score=0.1, scale="rrf", evidence=())
+    ...     for rank, passage in ((1, Span(6, 7)), (2, Span(5, 5)))
+    ... ]
+    >>> picker._answer = SimpleNamespace(hits=hits, marked=(["tide"], ()), verdict="weak")
+    >>> picker._draw_status()
+    '1/2  weak   arrows: choose  Enter: open  Esc: end'
+    >>> picker._draw_preview()[:4]
+    [('', 'A '), ('class:matched', 'tide'), ('', '.\n'), ('', '    Ebb.\n')]
+    >>> picker._draw_preview()[4:]
+    [('class:quiet', 'End.\n'), ('class:quiet', '\n')]
+    >>> picker._draw_hits()[:3]
+    [('[SetCursorPosition]', ''), ('class:cited reverse', '/d/a.md:6-7\n'), (' reverse', '  Top > A\n')]
+    >>> picker._draw_hits()[3:]
+    [('class:cited ', '/d/a.md:5\n'), (' ', '  Top > A\n')]
+    >>> def press(key):
+    ...     picker.application.key_bindings.get_bindings_for_keys((key,))[-1].handler(None)
+    ...     return picker.hit.rank
+    >>> [press(key) for key in ("up", "down", "down", "up", "pagedown", "pageup", "c-n", "c-p")]
+    [1, 2, 2, 1, 2, 1, 2, 1]
+    """
 
     def __init__(self, retriever: Retriever, scope: Scope, question: str) -> None:
         self._retriever, self._scope = retriever, scope
