@@ -201,7 +201,14 @@ class Profile:
 
 @dataclass(frozen=True)
 class Setting:
-    """One leaf of the profile."""
+    """One leaf of the profile.
+
+    >>> by_key = {setting.key: setting for setting in list_settings()}
+    >>> by_key["top_k"].flags, by_key["use_llm"].flags
+    (('-k', '-n', '--limit', '--top-k'), ('--use-llm/--no-use-llm',))
+    >>> by_key["llm.num_ctx"].flags, by_key["llm.num_ctx"].variable
+    (('--llm-num-ctx',), 'HYBRID_RETRIEVE_LLM_NUM_CTX')
+    """
 
     path: tuple[str, ...]  # its keys from the top, such as `("encoder", "kind")`
     type: Any

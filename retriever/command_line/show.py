@@ -124,7 +124,32 @@ def status(console: Console, opening: Opening, output: Output) -> None:
 
 
 def list_facts(status: "Status", index: str | None, *, is_verbose: bool) -> "Iterator[tuple[str, str]]":
-    """Yield what is to be known of an index: names and facts."""
+    """Yield what is to be known of an index: names and facts.
+
+    >>> from retriever.looking.status import Status
+    >>> from retriever.types import IndexState
+    >>> state = IndexState("/idx", ("/docs",), "s", documents=1, sections=2, chunks=3, embedded_share=0.5)
+    >>> lists = ((), (), (("a.md", 3, "b.md", "no such document"),), (("a.md", "odd"),), (), ("hugo",))
+    >>> status = Status(state, "onnx mine", 2_000, *lists, "40% of the text is not in English")
+    >>> for name, fact in list_facts(status, None, is_verbose=False):
+    ...     print(f"{name}: {fact}")
+    index: /idx
+    folder: /docs, read as hugo
+    holds: 1 file, 2 sections, 3 chunks (50% with a vector)
+    encoder: onnx mine
+    languages: 40% of the text is not in English
+    size: 2.0 kB
+    freshness: up to date
+    skipped: 0 files
+    broken links: 1 (with -v: which)
+    remarks: 1 remark on files that are read (with -v: which)
+    >>> for name, fact in list(list_facts(status, None, is_verbose=True))[-4:]:
+    ...     print(f"{name}: {fact}")
+    broken links: 1
+    remarks: 1 remark on files that are read
+      broken: a.md:3 to b.md: no such document
+      remark: a.md: odd
+    """
     state = status.index
     yield "index", state.path
     for folder, dialect in zip(state.folders, status.dialects, strict=True):

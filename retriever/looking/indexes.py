@@ -50,7 +50,14 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class ListedIndex:
-    """An index of this user: in the data folder, or elsewhere with folders that this user named for it."""
+    """An index of this user: in the data folder, or elsewhere with folders that this user named for it.
+
+    >>> index = ListedIndex("docs-cf3c1456", "/indexes/docs-cf3c1456", tuple(f"/{sign}/docs" for sign in "abcdef"))
+    >>> index.names, index.where
+    (('docs-cf3c1456', 'docs'), 'docs-cf3c1456 (/a/docs, /b/docs, /c/docs, /d/docs, /e/docs)')
+    >>> ListedIndex("/idx", "/idx", ()).where
+    '/idx (/idx)'
+    """
 
     name: str
     """For people, and for --index: its folder's name in the data folder, else its path."""
