@@ -83,7 +83,13 @@ class Tokens(ABC):
         return list(map(len, self.ids(texts)))
 
     def cut(self, text: str, max_tokens: int) -> str:
-        """Return a beginning of the text, as long as can be, of at most `max_tokens` tokens, special ones included."""
+        """Return a beginning of the text, as long as can be, of at most `max_tokens` tokens, special ones included.
+
+        >>> bundled_tokens().count(["Knead the dough", "Knead"])
+        [6, 4]
+        >>> [bundled_tokens().cut("Knead the dough", most) for most in (5, 6)]
+        ['Knead the ', 'Knead the dough']
+        """
         if self.count([text])[0] <= max_tokens:
             return text
         end = bisect_right(range(len(text)), max_tokens, key=lambda end: self.count([text[:end]])[0])
@@ -119,7 +125,11 @@ def bundled_tokens() -> LibraryTokens:
 
 
 def is_english_word(word: str) -> bool:
-    """Return whether the English tokenizer has the word (in lower case) as a whole: 20,000 of the commonest."""
+    r"""Return whether the English tokenizer has the word (in lower case) as a whole: 20,000 of the commonest.
+
+    >>> [is_english_word(word) for word in ("oven", "ofen", "\udcff")]
+    [True, False, False]
+    """
     # A name of a file that is no UTF-8 has halves of characters, which the tokenizer refuses.
     return word.isprintable() and bundled_tokens().tokenizer.token_to_id(word) is not None
 
@@ -128,7 +138,15 @@ LEAST_LATIN = 2 / 3  # of the letters of a text: in other scripts each one is a 
 
 
 def can_read(encoder: object, text: str) -> bool:
-    """Return whether a model knows most of a text: the English one where its letters are Latin, others any."""
+    """Return whether a model knows most of a text: the English one where its letters are Latin, others any.
+
+    >>> from retriever.embedding import bundled_encoder
+    >>> texts = ("ta \u03b1", "the \u03b1\u03b2\u03b3\u03b4", "12")
+    >>> [can_read(bundled_encoder(EncoderSettings()), text) for text in texts]
+    [True, False, True]
+    >>> can_read(bundled_encoder(EncoderSettings(), "multilingual"), "\u6771\u4eac")
+    True
+    """
     if getattr(encoder, "bundled_as", "") != "english":
         return True
     return sum(map(is_latin_letter, text)) >= LEAST_LATIN * sum(map(str.isalpha, text))
@@ -146,14 +164,24 @@ FOREIGN_FROM = 0.1  # of the texts of an index: the multilingual model is for th
 
 
 def choose_bundled(foreign: float) -> str:
-    """Return which bundled model is for texts of which this share is not in English, as `encoder.model` names it."""
+    """Return which bundled model is for texts of which this share is not in English, as `encoder.model` names it.
+
+    >>> [choose_bundled(share) for share in (0.09, 0.1, 0.9, 0.91)]
+    ['english', 'both', 'both', 'multilingual']
+    """
     if foreign < FOREIGN_FROM:
         return "english"
     return "both" if foreign <= 1 - FOREIGN_FROM else "multilingual"
 
 
 def measure_foreign(texts: Iterable[str]) -> float:
-    """Return the share of texts that are not in English, 0 to 1, by length: the English model lacks most words."""
+    """Return the share of texts that are not in English, 0 to 1, by length: the English model lacks most words.
+
+    >>> measure_foreign(["Knead the dough", "Teig kneten", "404"])
+    0.4230769230769231
+    >>> measure_foreign(["Das ist ein Tag in der Stadt"])  # short words are words of many languages
+    1.0
+    """
     foreign = total = 0
     for text in texts:
         found = _WORD.findall(text[:READ_CHARS].lower())
@@ -166,7 +194,13 @@ def measure_foreign(texts: Iterable[str]) -> float:
 
 
 def read_model_file(file: Path) -> bytes:
-    """Return the content of a model's file; EncoderError where it cannot be read."""
+    """Return the content of a model's file; EncoderError where it cannot be read.
+
+    >>> read_model_file(Path("missing.onnx"))
+    Traceback (most recent call last):
+        ...
+    retriever.errors.EncoderError: missing.onnx cannot be read: No such file or directory
+    """
     try:
         return file.read_bytes()
     except OSError as error:
@@ -226,6 +260,10 @@ def unit_rows(
 ) -> FloatMatrix:
     """Return the rows at length 1, (count, d) float32.
 
+    >>> unit_rows([[3, 4], [0, 2]], 2)
+    array([[0.6, 0.8],
+           [0. , 1. ]], dtype=float32)
+
     Args:
         rows: `count` vectors of one length.
         count: how many texts were sent.
@@ -250,5 +288,9 @@ def unit_rows(
 
 
 def fingerprint(parts: Sequence[str | float]) -> str:
-    """Return the first 16 hex digits of the SHA-256 over everything that decides a vector."""
+    """Return the first 16 hex digits of the SHA-256 over everything that decides a vector.
+
+    >>> fingerprint(("model", 256))
+    '26a565df62b58a7c'
+    """
     return sha256("\x1f".join(map(str, parts)).encode()).hexdigest()[:16]

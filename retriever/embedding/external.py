@@ -165,7 +165,14 @@ class SentenceTransformersEncoder(TokenEncoder):
 
 
 def own_prefixes(model: "SentenceTransformer") -> Prefixes:
-    """Return the prefixes that the model itself asks for."""
+    """Return the prefixes that the model itself asks for.
+
+    >>> from types import SimpleNamespace
+    >>> own_prefixes(SimpleNamespace(prompts={"query": "q: ", "document": "", "passage": "p: "}))
+    Prefixes(query='q: ', document='p: ')
+    >>> own_prefixes(SimpleNamespace(prompts={"query": None}))
+    Prefixes(query='', document='')
+    """
     names = ("document", "passage", "corpus")  # models call it one of these
     document = next((model.prompts[name] for name in names if model.prompts.get(name)), "")
     return Prefixes(model.prompts.get("query") or "", document)
@@ -191,7 +198,17 @@ def find_model_folder(name: str, owner: str = "sentence-transformers") -> Path:
 
 
 def _files_sha256(folder: Path) -> str:
-    """Return the hash of the folder's file names and contents, without hidden files and those for people alone."""
+    """Return the hash of the folder's file names and contents, without hidden files and those for people alone.
+
+    >>> from tempfile import TemporaryDirectory
+    >>> hashes = []
+    >>> for name in ("README.md", ".cache", "model.bin"):
+    ...     with TemporaryDirectory() as folder:
+    ...         _ = Path(folder, name).write_text("x")
+    ...         hashes.append(_files_sha256(Path(folder))[:8])
+    >>> hashes
+    ['e3b0c442', 'e3b0c442', '8d32a7b2']
+    """
     lines = []
     for path in sorted(folder.rglob("*")):
         inside = path.relative_to(folder).as_posix()

@@ -150,7 +150,12 @@ class OnnxEncoder(TokenEncoder):
         return [logit.item() for logit in self._model.run(self.join(question, texts), output=1)]
 
     def join(self, question: str, texts: Sequence[str]) -> list[tuple[list[int], list[int]]]:
-        """Return the tokens of the question with each text, and their types; what is too long is cut at its end."""
+        """Return the tokens of the question with each text, and their types; what is too long is cut at its end.
+
+        >>> pairs = OnnxEncoder().join("how long?", ["rest " * 200, "an hour"])
+        >>> [(len(ids), types.count(ASKED_TYPE)) for ids, types in pairs]
+        [(128, 6), (9, 6)]
+        """
         asked, *read = self._tokens.ids([self._prefixes.query + question, *texts])
         asked = [*asked[: MAX_ASKED - 1], asked[-1]]
         texts_of = [[*ids[1:-1][: MAX_READ - 1 - len(asked)], ids[-1]] for ids in read]
@@ -302,6 +307,11 @@ def interact(question: FloatMatrix, text: FloatMatrix) -> float:
     Args:
         question: unit vectors, (q, d).
         text: unit vectors, (t, d).
+
+    >>> interact(np.eye(2), np.array([[0.6, 0.8], [1, 0]]))
+    0.9
+    >>> interact(np.eye(2), np.empty((0, 2)))
+    0.0
     """
     if not len(question) or not len(text):
         return 0.0

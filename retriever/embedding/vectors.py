@@ -56,7 +56,12 @@ class ExactIndex(VectorSearch):
         self._lengths = self._measure(lambda block: np.linalg.norm(block, axis=1))
 
     def search(self, query: FloatMatrix, limit: int) -> list[int]:
-        """Return the keys, best first, ties by key."""
+        """Return the keys, best first, ties by key.
+
+        >>> index = ExactIndex([7, 8, 9], np.array([[1, 0], [0, 1], [2, 0]], np.float32))
+        >>> index.search(np.array([[1, 0]]), 2), index.search(np.array([[0, 1]]), 9)
+        ([7, 9], [8, 7, 9])
+        """
         # Not as a product of matrices: OpenBLAS runs that on all cores, and its threads then wait in a loop for another
         # one, 20 ms of processor time for each question. This is one thread, and no slower.
         nearness = self._measure(lambda block: np.vecdot(block, query[0])) / self._lengths
@@ -99,7 +104,21 @@ def import_chromadb() -> "ModuleType":
 
 @contextmanager
 def chroma_errors(folder: Path, *, writing: bool = False) -> Iterator[None]:
-    """Turn whatever ChromaDB raises into a SnapshotError; when `writing`, into a StorageError."""
+    """Turn whatever ChromaDB raises into a SnapshotError; when `writing`, into a StorageError.
+
+    >>> class PanicException(BaseException):
+    ...     pass
+    >>> with chroma_errors(Path("chroma")):
+    ...     raise PanicException("out of memory")
+    Traceback (most recent call last):
+        ...
+    retriever.errors.SnapshotError: chroma: ChromaDB failed (out of memory); index the documents again
+    >>> with chroma_errors(Path("chroma")):
+    ...     raise SystemExit
+    Traceback (most recent call last):
+        ...
+    SystemExit
+    """
     try:
         yield
     except BaseException as error:
@@ -184,6 +203,17 @@ def write_vectors(folder: Path, fingerprint: str, keys: Sequence[int], matrix: "
 
     Raises:
         StorageError: it cannot be written.
+
+    >>> from tempfile import TemporaryDirectory
+    >>> vectors = np.array([[1, 0], [0, 3], [2, 1]], np.float32)
+    >>> with TemporaryDirectory() as place:
+    ...     folder = Path(place, "chroma")
+    ...     size = write_vectors(folder, "model", [5, 7, 9], vectors)
+    ...     with closing(VectorIndex(folder, "model", size)) as index:
+    ...         index.search(np.array([[0, 1]], np.float32), 2)
+    ...     {path.stat().st_mode & 0o077 for path in (folder, *folder.rglob("*"))}  # for this user alone
+    [7, 9]
+    {0}
     """
     with chroma_errors(folder, writing=True):
         folder.mkdir(mode=0o700, parents=True)
