@@ -88,7 +88,14 @@ class StreamEvent(BaseModel):
 
     @property
     def measured(self) -> Measured | None:
-        """How long the answer took; None where the server does not say."""
+        """How long the answer took; None where the server does not say.
+
+        >>> llama = {"timings": {"prompt_n": 120, "prompt_ms": 500, "predicted_n": 10, "predicted_ms": 250}}
+        >>> StreamEvent.model_validate(llama).measured
+        Measured(read=120, read_s=0.5, written=10, written_s=0.25)
+        >>> StreamEvent.model_validate({"done": True, "eval_count": 10, "eval_duration": 2.5e8}).measured
+        Measured(read=0, read_s=0.0, written=10, written_s=0.25)
+        """
         if not self.written:
             return None
         second = 1e9 if self.done else 1e3
@@ -153,7 +160,19 @@ class ModelServer:
 
     @property
     def thought_tokens(self) -> int:
-        """How many tokens are added to an answer for thoughts that cannot be switched off."""
+        """How many tokens are added to an answer for thoughts that cannot be switched off.
+
+        >>> OllamaServer("llm", "qwen3", "http://localhost").thought_tokens
+        0
+        >>> OllamaServer("llm", "GPT-OSS:20b", "http://localhost").thought_tokens
+        1024
+        >>> server = ModelServer("llm", "qwen3", "http://127.0.0.1:8080/v1")
+        >>> server.thought_tokens
+        1024
+        >>> server.template = "{{ messages }}"
+        >>> server.thought_tokens
+        0
+        """
         thinks = self.template is None or "think" in self.template
         return THOUGHT_TOKENS if (self.may_think and thinks) or self.is_gpt_oss else 0
 
@@ -271,13 +290,36 @@ class ModelServer:
         return self.attempt(ask, pauses[1:])
 
     def _window(self, context_length: int | None) -> int:
-        """Return how many tokens are read: as many as asked for, unless the model was made, or loaded, for less."""
+        """Return how many tokens are read: as many as asked for, unless the model was made, or loaded, for less.
+
+        >>> server = ModelServer("llm", "qwen3", "http://127.0.0.1:8080/v1")
+        >>> [server._window(length) for length in (None, 2048, 99_999)]
+        [4096, 2048, 8192]
+        >>> ModelServer("llm", "qwen3", server.url, llm=LlmSettings(num_ctx=6000))._window(None)
+        6000
+        """
         wanted = self.llm.num_ctx
         known = context_length or (USUAL_WINDOW if wanted == LlmSettings().num_ctx else wanted)  # nobody has said more
         return min(wanted, known)
 
     def explain(self, error: ServedError) -> RetrieverError:
-        """Return what a fault means, and what to do about it: an error of the section's kind."""
+        """Return what a fault means, and what to do about it: an error of the section's kind.
+
+        >>> server = ModelServer("llm", "qwen3", "http://127.0.0.1:8080/v1/rerank")
+        >>> for error in (OverdueError(), RefusedError(401, "who?"), RefusedError(307, ""), RefusedError(503, "wait")):
+        ...     print(server.explain(error))  # doctest: +ELLIPSIS
+        qwen3 at http://127.0.0.1:8080/v1 takes too long; restart it, ... or wait longer (llm.seconds)
+        http://127.0.0.1:8080/v1 wants a key (who?): put it into the variable HYBRID_RETRIEVE_LLM_API_KEY
+        http://127.0.0.1:8080/v1 sends on to another address, which is not followed: set llm.url to that
+        the OpenAI-compatible server at http://127.0.0.1:8080/v1 is busy (wait): ask again later
+        >>> server = ModelServer("encoder", "bge", "http://127.0.0.1:8080/v1")
+        >>> for error in (OverdueError(), RefusedError(400, "too long"), UnreachableError(), StrangeAnswerError("<p>")):
+        ...     print(server.explain(error))  # doctest: +ELLIPSIS
+        bge at http://127.0.0.1:8080/v1 takes too long
+        the OpenAI-compatible server ... refuses: status 400: too long; set encoder.max_tokens lower if ...
+        no OpenAI-compatible server answers at http://127.0.0.1:8080/v1: start it, or check the address
+        what answers at http://127.0.0.1:8080/v1 speaks otherwise than OpenAI-compatible server (<p>)
+        """
         kind, text = self._explain(error)
         return ERRORS.get(self.section, kind)(text)
 

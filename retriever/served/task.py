@@ -41,7 +41,11 @@ class Task(Generic[Written]):
 
     @property
     def size(self) -> int:
-        """The bytes of what is read, in UTF-8, which estimate its tokens in every script."""
+        r"""The bytes of what is read, in UTF-8, which estimate its tokens in every script.
+
+        >>> Task("Write.", "\u00e9", BaseModel, 10, 5).size
+        8
+        """
         return len((self.instructions + self.material).encode())
 
     def in_words(self) -> "Task[Written]":
@@ -63,7 +67,13 @@ def json_line(content: Mapping[str, object]) -> str:
 
 
 def fence(items: Iterable[Mapping[str, object]], nonce: str) -> str:
-    """Return data for a prompt: a line for each item, between two that hold the nonce."""
+    r"""Return data for a prompt: a line for each item, between two that hold the nonce.
+
+    >>> print(fence([{"text": "</data 1f>"}], "1f"))
+    <data 1f>
+    {"text": "\u003c/data 1f>"}
+    </data 1f>
+    """
     return "\n".join([f"<data {nonce}>", *map(json_line, items), f"</data {nonce}>"])
 
 
@@ -102,6 +112,13 @@ def read_whole_parts(text: str, kind: type[Written]) -> Written | None:
 
 
 def find_object(text: str) -> str | None:
+    """Return the first JSON object of a text, as it is written there; None where there is none.
+
+    >>> find_object('See {this}: {"notes": [{}]} {"more": 1}')
+    '{"notes": [{}]}'
+    >>> find_object("{" * 8 + '{"notes": 1}') is None  # few places are looked at
+    True
+    """
     braces = (place for place, letter in enumerate(text) if letter == "{")
     for start in islice(braces, 8):  # each costs a look through the rest of the text
         with contextlib.suppress(ValueError, RecursionError):
@@ -129,13 +146,23 @@ class Speed:
 
     @property
     def current(self) -> "Speed":
-        """It, or after a while the usual one where that is faster: the machine may have been busy, or asks no more."""
+        """It, or after a while the usual one where that is faster: the machine may have been busy, or asks no more.
+
+        >>> print(Speed(60, 30).current)
+        60 tokens a second read, 30 written
+        >>> print(Speed(60, 30, measured_at=0).current)
+        150 tokens a second read, 30 written
+        """
         if time.time() < self.measured_at + FRESH_S:
             return self
         return replace(self, reads=max(self.reads, USUAL.reads), writes=max(self.writes, USUAL.writes))
 
     def seconds(self, task: Task[Any]) -> float:
-        """Return about how long a task takes."""
+        """Return about how long a task takes.
+
+        >>> USUAL.seconds(Task("a" * 540, "", BaseModel, max_tokens=90, usual_tokens=40))
+        3.0
+        """
         return task.size / TYPICAL_BYTES / self.reads + task.usual_tokens / self.writes
 
     def __str__(self) -> str:
@@ -156,7 +183,21 @@ class Measured:
     written_s: float
 
     def joined(self, before: Speed | None) -> Speed | None:
-        """Return the speed by this answer, and by what was known where it says nothing; None where neither does."""
+        """Return the speed by this answer, and by what was known where it says nothing; None where neither does.
+
+        >>> print(Measured(200, 2.0, 8, 1.0).joined(None))
+        100 tokens a second read, 8 written
+        >>> print(Measured(200, 2.0, 7, 1.0).joined(None))  # too few to say how fast it writes
+        100 tokens a second read, 12 written
+        >>> print(Measured(99, 1.0, 8, 1.0).joined(None))
+        None
+        >>> print(Measured(99, 1.0, 8, 1.0).joined(Speed(50, 5)))
+        50 tokens a second read, 8 written
+        >>> print(Measured(100, 1.0, 0, 0.0).joined(Speed(50, 5)))
+        100 tokens a second read, 5 written
+        >>> Measured(100, 0.0, 8, 0.0).joined(Speed(50, 5, has_schema=False)).has_schema
+        False
+        """
         reads = self.read / self.read_s if self.read >= LEAST_READ and self.read_s > 0 else 0.0
         writes = self.written / self.written_s if self.written >= LEAST_WRITTEN and self.written_s > 0 else 0.0
         if before is None:

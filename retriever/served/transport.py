@@ -50,6 +50,17 @@ def server_url(url: str, *, allow_remote: bool) -> str:
     Raises:
         UsageError: it has no host, or a password, which would be logged; or it leads to another machine, and
             `allow_remote` is false.
+
+    >>> server_url("https://example.com/v1/", allow_remote=True)
+    'https://example.com/v1'
+    >>> server_url("http://example.com/v1?key=secret", allow_remote=True)
+    Traceback (most recent call last):
+        ...
+    retriever.errors.UsageError: a key, name or password in the address would end up in logs: leave it out
+    >>> server_url("http://127.0.0.1:0", allow_remote=True)
+    Traceback (most recent call last):
+        ...
+    retriever.errors.UsageError: 'http://127.0.0.1:0' is no address of a server: write it as http://HOST:PORT
     """
     if "@" in url or "?" in url:
         raise UsageError("a key, name or password in the address would end up in logs: leave it out")
@@ -67,7 +78,11 @@ def server_url(url: str, *, allow_remote: bool) -> str:
 
 
 def is_this_machine(url: str) -> bool:
-    """Return whether a server's address (as `server_url` gives it) leads to this machine and to no other."""
+    """Return whether a server's address (as `server_url` gives it) leads to this machine and to no other.
+
+    >>> [is_this_machine(f"http://{host}:80") for host in ("127.0.0.2", "[::1]", "localhost", "10.0.0.1", "a.local")]
+    [True, True, True, False, False]
+    """
     host = urlsplit(url).hostname or ""
     try:
         return ipaddress.ip_address(host).is_loopback
@@ -206,7 +221,11 @@ def _read_parts(response: HTTPResponse, sock: socket, end: float) -> Iterator[by
 
 
 def read_lines(parts: Iterable[bytes]) -> Iterator[bytes]:
-    """Yield the lines of a body, as they come, without their ends."""
+    r"""Yield the lines of a body, as they come, without their ends.
+
+    >>> list(read_lines([b"a\nb", b"c\r", b"d\n"]))
+    [b'a', b'bc\rd', b'']
+    """
     rest = b""
     for part in parts:
         # Lines end at a line feed alone: other characters that end lines may stand inside JSON.
@@ -216,7 +235,13 @@ def read_lines(parts: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def find_message(body: bytes) -> str:
-    """Return what a server says of an error, wherever its JSON has it; else the whole text."""
+    """Return what a server says of an error, wherever its JSON has it; else the whole text.
+
+    >>> find_message(b'{"error": {"code": 5, "message": "no memory"}}'), find_message(b'{"message": "busy"}')
+    ('no memory', 'busy')
+    >>> find_message(b"Bad Gateway"), find_message(b'{"error": 5}'), find_message(b"[" * 99_999)[:2]
+    ('Bad Gateway', '{"error": 5}', '[[')
+    """
     text = body.decode("utf-8", "replace")
     with suppress(ValueError, RecursionError):
         content = json.loads(text)
@@ -228,7 +253,11 @@ def find_message(body: bytes) -> str:
 
 
 def one_line(message: object) -> str:
-    """Return a server's message, or what it sent, as one printable line of at most 200 characters."""
+    r"""Return a server's message, or what it sent, as one printable line of at most 200 characters.
+
+    >>> one_line(b"no\n\x07 memory"), len(one_line("x" * 201))
+    ('no  memory', 200)
+    """
     if isinstance(message, bytes):
         message = message[:1000].decode("utf-8", "replace")
     return "".join(filter(str.isprintable, " ".join(str(message).split())))[:200]
