@@ -56,6 +56,14 @@ def read_url(text: str) -> DatabaseUrl:
 
     Raises:
         UsageError: it cannot be read; nothing of a password is repeated.
+
+    >>> url = read_url("postgresql://me:p%40ss@db/notes?schema=team&sslmode=require")
+    >>> url.dsn, url.schema, url.password
+    ('postgresql://me@db/notes?connect_timeout=10&sslmode=require', 'team', 'p@ss')
+    >>> print(url)
+    postgresql://me@db/notes?schema=team&sslmode=require
+    >>> read_url("postgresql://me@db/notes").password is None
+    True
     """
     _, found, rest = text.partition("://")
     if not found:
@@ -107,7 +115,11 @@ _DIALECT = (
 
 @lru_cache(maxsize=512)
 def translate(query: str) -> str:
-    """Return a statement of the store in PostgreSQL's words."""
+    """Return a statement of the store in PostgreSQL's words.
+
+    >>> translate("SELECT '%' FROM nodes WHERE node_key IN (SELECT value FROM json_each(?))")
+    "SELECT '%%' FROM nodes WHERE node_key = ANY(%s)"
+    """
     for ours, theirs in _DIALECT:
         query = query.replace(ours, theirs)
     return query
@@ -254,7 +266,16 @@ def translate_errors(address: DatabaseUrl) -> Iterator[None]:
 
 
 def explain(error: Exception, address: DatabaseUrl) -> RetrieverError:
-    """Return the error that says what an exception of psycopg means, and what to do."""
+    r"""Return the error that says what an exception of psycopg means, and what to do.
+
+    >>> class Denied(Exception):
+    ...     sqlstate = "42501"
+    >>> print(explain(Denied("no rights\n for p@ss"), read_url("postgresql://me:p%40ss@db/notes")))
+    ... # doctest: +ELLIPSIS
+    postgresql://me@db/notes: this role may not do that: no rights for ***; use a role with the rights, ...
+    >>> print(explain(Exception("no route"), read_url("postgresql://me@db/notes")))  # doctest: +ELLIPSIS
+    postgresql://me@db/notes: it cannot be reached: no route; look whether the server runs, ...
+    """
     said, state = " ".join(str(error).split()), getattr(error, "sqlstate", None) or ""
     said = said.replace(address.password, "***") if address.password else said
     for states, kind, sentence in CASES:
