@@ -82,6 +82,11 @@ def name_folders_apart(folders: Sequence[StoredFolder]) -> list[StoredFolder]:
     """Return the folders of an index, each of several with a prefix: the end of its path that tells it apart.
 
     One alone has none. A prefix stays when other folders come or go, for it is in the ids of nodes.
+
+    >>> def name(*paths):
+    ...     return [folder.prefix for folder in name_folders_apart([StoredFolder(0, path, "", "") for path in paths])]
+    >>> name("/a/notes"), name("/a/notes", "/b/notes", "/c/tea: #1"), name("/notes", "/a/notes", "/")
+    ([''], ['a/notes:', 'b/notes:', 'tea- -1:'], ['notes~2:', 'a/notes:', 'root:'])
     """
     if len(folders) < 2:
         return list(folders)

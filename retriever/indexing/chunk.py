@@ -86,7 +86,13 @@ def pack(
 
 
 def fit(text: str, measure: CountTokens, room: int) -> Iterator[str]:
-    """Yield a text in parts of at most `room` tokens: whole sentences where possible."""
+    """Yield a text in parts of at most `room` tokens: whole sentences where possible.
+
+    >>> def count(texts):
+    ...     return [len(text.split()) for text in texts]
+    >>> list(fit("Boil water. Steep the tea.", count, 3)), list(fit("Tea", count, 0))
+    (['Boil water.', 'Steep the tea.'], ['T', 'e', 'a'])
+    """
     (length,) = measure([text])
     if length <= room or len(text) < 2:
         yield text

@@ -94,7 +94,11 @@ def load_unrelated(connection: Connection, encoder: Encoder) -> FloatMatrix:
 
 
 def measure_cosines(questions: FloatMatrix, chunks: FloatMatrix) -> Cosines:
-    """Measure the cosines of the questions with (n, d) unit rows."""
+    """Measure the cosines of the questions with (n, d) unit rows.
+
+    >>> measure_cosines(np.eye(2), np.array([[0, 1], [-1, 0]]))
+    Cosines(best=[0.0, 1.0], total=0.0, squares=2.0, chunks=2, length=2)
+    """
     # Sums and maxima, not the median: those of several folders add up to those of all, without their vectors.
     cosines = (questions @ chunks.T).astype("float64")
     total, squares = float(cosines.sum()), float(np.vdot(cosines, cosines))

@@ -87,13 +87,22 @@ def list_choices(documents: Sequence[ScopedDocument], fields: Fields) -> Choices
 
 
 def list_document_folders(documents: Iterable[ScopedDocument]) -> list[str]:
-    """Return the folders that hold documents, below those that were indexed; the outermost first."""
+    """Return the folders that hold documents, below those that were indexed; the outermost first.
+
+    >>> paths = ("b/deep/x.md", "a/y.md", "z.md")
+    >>> list_document_folders(ScopedDocument(0, path, (), "", None, 0) for path in paths)
+    ['a', 'b', 'b/deep']
+    """
     parents = {str(above) for item in documents for above in PurePosixPath(item.path).parents}
     return sorted(parents - {"."}, key=lambda path: (path.count("/"), path))
 
 
 def list_values(fields: Fields, key: str) -> list[str]:
-    """Return the values that a field has, those of the most documents first."""
+    """Return the values that a field has, those of the most documents first.
+
+    >>> list_values({1: [("tags", "tea")], 2: [("tags", "mail"), ("tags", "tea"), ("status", "draft")]}, "tags")
+    ['tea', 'mail']
+    """
     counts = Counter(value for own in fields.values() for name, value in own if name == key)
     return [value for value, _ in counts.most_common()]
 

@@ -80,7 +80,7 @@ class FileConnection(sqlite3.Connection):
     def _check_schema(self) -> list[str]:
         # First of all: SQLite would run the triggers and functions in it.
         query = "SELECT name, sql FROM sqlite_master"
-        with closing(sqlite3.connect(":memory:", isolation_level=None)) as new:
+        with closing(sqlite3.connect(":memory:")) as new:
             make_schema(new)
             others = {name for name, _ in {*new.execute(query)} ^ {*self.execute(query)}}
         return [f"{name} is not defined as it should be" for name in sorted(others)]

@@ -33,7 +33,13 @@ def writing_to(folder: Path) -> Iterator[None]:
 
 
 def make_private_folder(folder: Path) -> None:
-    """Make a folder, and those above it that are missing, for this user alone, whatever the umask."""
+    """Make a folder, and those above it that are missing, for this user alone, whatever the umask.
+
+    >>> with tempfile.TemporaryDirectory() as place:
+    ...     make_private_folder(Path(place, "notes/idx"))
+    ...     [oct(folder.stat().st_mode & 0o777) for folder in sorted(Path(place).rglob("*"))]
+    ['0o700', '0o700']
+    """
     missing = [place for place in (folder, *folder.parents) if not place.exists()]
     for place in reversed(missing):
         place.mkdir(mode=0o700, exist_ok=True)
@@ -50,7 +56,13 @@ def find_cache_file(name: str) -> Path | None:
 
 
 def absolute(path: str | Path) -> Path:
-    """Return the path without `~`, links and `..`. Raises UsageError when it is no path."""
+    """Return the path without `~`, links and `..`. Raises UsageError when it is no path.
+
+    >>> absolute("notes/../tea") == Path.cwd() / "tea", absolute("~/tea") == Path.home() / "tea"
+    (True, True)
+    >>> absolute("~.md") == Path.cwd() / "~.md"
+    True
+    """
     try:
         own = Path(path)  # a file may be called `~.md`
         return (own.expanduser() if own.parts[:1] == ("~",) else own).resolve()
@@ -74,7 +86,15 @@ def measure_folder(folder: Path) -> int:
 
 
 def write_file(path: Path, text: str) -> None:
-    """Write a small file for this user alone, whole or not at all; a link under its name is replaced, not followed."""
+    """Write a small file for this user alone, whole or not at all; a link under its name is replaced, not followed.
+
+    >>> with tempfile.TemporaryDirectory() as place:
+    ...     file = Path(place, "note.json")
+    ...     file.symlink_to("elsewhere.json")
+    ...     write_file(file, "{}")
+    ...     file.read_text(), oct(file.lstat().st_mode), measure_folder(Path(place))
+    ('{}', '0o100600', 2)
+    """
     with tempfile.TemporaryDirectory(dir=path.parent) as folder:
         draft = Path(folder, path.name)
         draft.touch(0o600)

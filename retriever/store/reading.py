@@ -21,6 +21,12 @@ class StoredFolder:
     forgotten: tuple[str, ...] = ()
 
     def forgets(self, path: str) -> bool:
+        """Return whether a document is not to be indexed again.
+
+        >>> folder = StoredFolder(1, "/notes", "", "", ("tea.md", "drafts/"))
+        >>> [folder.forgets(path) for path in ("tea.md", "old/tea.md", "drafts/a.md", "drafts.md")]
+        [True, False, True, False]
+        """
         return any(path.startswith(item) if item.endswith("/") else path == item for item in self.forgotten)
 
 

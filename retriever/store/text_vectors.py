@@ -25,8 +25,12 @@ class PackedVector(bytes):
 
 
 def pack_vectors(matrix: FloatMatrix) -> Iterator[PackedVector]:
-    """Yield each row of (n, d), none of zeros, as d whole numbers of a byte, -127 to 127."""
-    whole = np.rint(matrix * (LARGEST / np.abs(matrix).max(axis=1, keepdims=True, initial=0))).astype(np.int8)
+    """Yield each row of (n, d), none of zeros, as d whole numbers of a byte, -127 to 127.
+
+    >>> [np.frombuffer(row, np.int8).tolist() for row in pack_vectors(np.array([[0.5, -1], [0.2, 0.1]]))]
+    [[64, -127], [127, 64]]
+    """
+    whole = np.rint(matrix * (LARGEST / np.abs(matrix).max(axis=1, keepdims=True))).astype(np.int8)
     return (PackedVector(row.tobytes()) for row in whole)
 
 
@@ -83,6 +87,9 @@ def relate(
         own: the square of its length.
         others: the square of theirs.
         common: the mean cosine of unrelated texts; 0 leaves the cosines as they are.
+
+    >>> relate(np.array([0.7, 0.85, 1]), 1.0, 1.0, 0.7)
+    array([0. , 0.5, 1. ])
     """
     squares = np.maximum(own - common, LEAST) * np.maximum(others - common, LEAST)
     related: npt.NDArray[np.float64] = (products - common) / np.sqrt(squares)
