@@ -222,6 +222,11 @@ def split_attributes(content: str) -> tuple[str, str]:
     """Return a heading's Markdown without a closing `{#id .class key=value}` or `{/* #id */}`, and the id in it.
 
     Behind `{:` any words are attributes. The `##` that closes a heading may stand before them.
+
+    >>> split_attributes("Set up {#start .wide}"), split_attributes("Set up ## {: wide }"), split_attributes("C# {.x}")
+    (('Set up', 'start'), ('Set up', ''), ('C#', ''))
+    >>> split_attributes("Set up {/* #start */}"), split_attributes("Of {x}"), split_attributes("Of {}")
+    (('Set up', 'start'), ('Of {x}', ''), ('Of {}', ''))
     """
     start = content.rfind("{")
     inside = content[start + 1 : -1]
@@ -243,6 +248,9 @@ def read_callout(line: str) -> tuple[str, str, str] | None:
     """Return the kind, the title and the fold (`+`, `-` or none) of `[!note]- Title`; None where it is no callout.
 
     GitHub has five kinds; others have more, and people write their own.
+
+    >>> read_callout("[!to-do]- Buy +1 "), read_callout("[!x y]"), read_callout("[!x"), read_callout("[x] y")
+    (('to-do', 'Buy +1', '-'), None, None, None)
     """
     marked, bracket, rest = line.removeprefix("[!").partition("]")
     kind = marked.partition("|")[0].strip()  # behind it Obsidian's themes have their own words
@@ -503,7 +511,11 @@ class _Inlines:
 
 
 def show_role(written: str) -> str:
-    """Return what a page shows of a role of MyST: a text without its target, of `~a.b` the last part."""
+    """Return what a page shows of a role of MyST: a text without its target, of `~a.b` the last part.
+
+    >>> show_role("words <target>"), show_role("~a.b"), show_role("a.b"), show_role("a > b"), show_role("a<b>")
+    ('words', 'b', 'a.b', 'a > b', 'a<b>')
+    """
     text = written.rpartition(" <")[0] if written.endswith(">") and " <" in written else written
     return text.rpartition(".")[2] if text.startswith("~") else text
 
@@ -520,7 +532,11 @@ def _mark_breaks(written: str) -> str:
 
 
 def show_html(written: str) -> str:
-    """Return the text of HTML on one line."""
+    r"""Return the text of HTML on one line.
+
+    >>> show_html("Day<br>and <b>n</b>ight &amp;<!-- or -->\n<P>more <script>x</script> <!-- no end")
+    'Day and night & more <!-- no end'
+    """
     plain = _mark_breaks(written).replace("<!--", "&lt;!--")  # a comment without an end is text
     pieces = _split(plain, MAX_HTML_CHARS, " <")
     shown = (nh3.clean(piece, tags=set(), clean_content_tags={"script", "style"}) for piece in pieces)
@@ -528,7 +544,11 @@ def show_html(written: str) -> str:
 
 
 def drop_comments(written: str) -> str:
-    """Return HTML without its comments, whose line ends stay; one without an end is text."""
+    r"""Return HTML without its comments, whose line ends stay; one without an end is text.
+
+    >>> drop_comments("a<!-- b\n-->c <!-- d -->e<!-- f")
+    'a\nc e<!-- f'
+    """
     kept, done = [], 0
     while (begin := written.find("<!--", done)) >= 0 and (end := written.find("-->", begin)) >= 0:
         kept += [written[done:begin], "\n" * written.count("\n", begin, end)]

@@ -45,21 +45,39 @@ MAX_TAG_CHARS = 100
 
 
 def read_link(line: int, target: str) -> Iterator[Link]:
-    """Yield the link to an address that stands in that line, if it leads to a document or to a heading of this one."""
+    """Yield the link to an address that stands in that line, if it leads to a document or to a heading of this one.
+
+    >>> [(link.target_path, link.anchor) for link in read_link(1, "a%20b.md?raw=1#Of%20c#d")]
+    [('a b.md', 'Of c#d')]
+    >>> [*read_link(1, "https://example.org"), *read_link(1, "//example.org"), *read_link(1, "")]
+    []
+    """
     if target and not _EXTERNAL.match(target):
         path, _, anchor = target.partition("#")
         yield Link(line, unquote(path.partition("?")[0]), unquote(anchor), LinkKind.RELATIVE)
 
 
 def read_wikilink(line: int, target: str) -> Iterator[Link]:
-    """Yield the link of `note`, `note#heading`, `note#heading#deeper`, if it names anything."""
+    r"""Yield the link of `note`, `note#heading`, `note#heading#deeper`, if it names anything.
+
+    >>> [(link.target_path, link.anchor) for link in (*read_wikilink(1, "a # b#c\\"), *read_wikilink(1, "#d"))]
+    [('a', 'b#c'), ('', 'd')]
+    >>> [*read_wikilink(1, " # ")]
+    []
+    """
     note, _, anchor = target.removesuffix("\\").partition("#")  # a table writes `note\|label`
     if note.strip() or anchor.strip():
         yield Link(line, note.strip(), anchor.strip(), LinkKind.WIKILINK)
 
 
 def read_tags(words: Iterable[str]) -> Iterator[str]:
-    """Yield the tags among words, as Obsidian does: `#` and letters, digits, `_`, `-`, `/` of any script, no number."""
+    """Yield the tags among words, as Obsidian does: `#` and letters, digits, `_`, `-`, `/` of any script, no number.
+
+    >>> [*read_tags(["#home/garden_2,", "#1984", "#y1984/", "C#", "#", "#庭"])]
+    ['home/garden_2', 'y1984', '庭']
+    >>> [len(tag) for tag in read_tags(["#" + 100 * "x", "#" + 101 * "x"])]
+    [100]
+    """
     for word in words:
         tag = find_name(word[1:], "_-/").strip("/")
         if word.startswith("#") and len(tag) <= MAX_TAG_CHARS and any(map(str.isalpha, tag)):
@@ -101,12 +119,12 @@ _NAMED = re.compile(r"""(?:(?:id|name)=["']?|\{:?\s?#|^\((?=[^()\n]+\)=))([^\s"'
 
 
 def name_places(nodes: Iterable[tuple[str, Sequence[str], str]]) -> dict[str, str]:
-    """Map what links may call the places of a document to node ids, for nodes as (id, titles down to its own, text).
+    r"""Map what links may call the places of a document to node ids, for nodes as (id, titles down to its own, text).
 
     Headings are folded, with `#` between one and those below it; ids of HTML and the like are as they are written.
 
-    >>> [*name_places([("a", ["Oven", "Fan"], "## Fan {#hot}")])]
-    ['oven#fan', 'fan', 'fan hot', 'hot']
+    >>> name_places([("a.md", ["Oak Door"], "Blue. {#Paint}"), ("b", ["Oak Door", "Key"], "# Key\n<a id='Lock'>")])
+    {'oak door': 'a.md', 'blue paint': 'a.md', 'Paint': 'a.md', 'oak door#key': 'b', 'key': 'b', 'Lock': 'b'}
     """
     places: dict[str, str] = {}
     for node_id, titles, text in nodes:
@@ -170,6 +188,10 @@ def _find_anchor(anchor: str, path: str, targets: LinkTargets) -> str | None:
 
 
 def join_path(folders: Sequence[str], path: str) -> str | None:
-    """Return a path as it stands below the indexed folder, without `.` and `..`; None where it leaves that."""
+    """Return a path as it stands below the indexed folder, without `.` and `..`; None where it leaves that.
+
+    >>> join_path(["a", "b"], "../c.md"), join_path(["a"], "../../c.md"), join_path(["a"], ".."), join_path([], "..c/")
+    ('a/c.md', None, '', '..c')
+    """
     joined = normpath("/".join([*folders, path.strip("/")]))
     return None if joined.split("/")[0] == ".." else joined if joined != "." else ""

@@ -80,7 +80,14 @@ def divide(blocks: Sequence[Block], lines: Sequence[str], first: int) -> Iterato
 
 
 def first_words(blocks: Sequence[Block]) -> str:
-    """Return what a part is called."""
+    """Return what a part is called.
+
+    >>> from pageindex.blocks import read_blocks
+    >>> first_words(read_blocks("It rains.")), first_words(read_blocks("The keeper writes down each ship. " * 3))
+    ('It rains…', 'The keeper writes down each ship. The keeper writes down…')
+    >>> len(first_words(read_blocks("x" * 60))), len(first_words(read_blocks("x" * 59)))
+    (60, 60)
+    """
     words = summarize(read_units(blocks))[: 2 * MAX_TITLE_CHARS]
     if len(words) >= MAX_TITLE_CHARS:
         words = words[: MAX_TITLE_CHARS - 1]  # one less for the sign of what follows
@@ -101,11 +108,18 @@ def _find_beginnings(blocks: Sequence[Block], starts: Sequence[int], first: int)
 
 
 def cut_blocks(blocks: Sequence[Block], firsts: Sequence[int]) -> list[list[Block]]:
-    """Return the blocks of each part of a document; a list or paragraph that goes on in the next part is cut.
+    r"""Return the blocks of each part of a document; a list or paragraph that goes on in the next part is cut.
 
     Args:
         blocks: the outermost ones, in the order of lines.
         firsts: the first line of each part, and the line behind the last.
+
+    >>> from pageindex.blocks import read_blocks
+    >>> parts = cut_blocks(read_blocks("one\ntwo\nthree\nfour\n\n- a\n- b\n- c\n"), [1, 3, 4, 7, 9])
+    >>> [[(block.first, block.last) for block in part] for part in parts]
+    [[(1, 2)], [(3, 3)], [(4, 4), (6, 6)], [(7, 8)]]
+    >>> [part[0].texts[0].line for part in parts[:3]], [len(part[-1].blocks) for part in parts[2:]]
+    (['one two', 'three', 'four'], [1, 2])
     """
     parts: list[list[Block]] = []
     place = 0

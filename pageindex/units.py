@@ -161,7 +161,7 @@ def _make_parts(kind: UnitKind, block: Block, lead: _Lead, term: str = "") -> It
         yield from _make(kind, Span(lead.line, block.last), text, lead.text, term, count_linked([block]))
         return
     label = as_label(block.info)
-    for inner in (inner for inner in block.walk() if inner.texts or not inner.blocks):
+    for inner in (inner for inner in block.walk() if not inner.blocks):
         is_code = inner.kind is BlockKind.CODE
         inside = inner.texts[0].text if inner.texts else inner.content if is_code else show_block(inner)
         place, done = inner.first + (is_code and bool(inner.info)), 0
