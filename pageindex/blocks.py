@@ -534,12 +534,12 @@ def _mark_breaks(written: str) -> str:
 def show_html(written: str) -> str:
     r"""Return the text of HTML on one line.
 
-    >>> show_html("Day<br>and <b>n</b>ight &amp;<!-- or -->\n<P>more <script>x</script> <!-- no end")
+    >>> show_html("Day<br>and <b>n</b>ight &amp;<!-- or -->\n<P>more <script>x</script><style>y</style> <!-- no end")
     'Day and night & more <!-- no end'
     """
     plain = _mark_breaks(written).replace("<!--", "&lt;!--")  # a comment without an end is text
     pieces = _split(plain, MAX_HTML_CHARS, " <")
-    shown = (nh3.clean(piece, tags=set(), clean_content_tags={"script", "style"}) for piece in pieces)
+    shown = (nh3.clean(piece, tags=set()) for piece in pieces)
     return " ".join(unescape("".join(shown)).split())
 
 

@@ -154,10 +154,7 @@ def add_rules(parser: MarkdownIt, dialect: Dialect) -> MarkdownIt:
     parser.enable(["table", "strikethrough"])
     parser.block.ruler.at("lheading", rules.read_underlined)
     parser.use(footnote_plugin, inline=False, move_to_end=False)
-    parser.use(
-        dollarmath_plugin,
-        allow_labels=False, allow_space=False, allow_digits=False, allow_blank_lines=False, double_inline=True,
-    )  # fmt: skip
+    parser.use(dollarmath_plugin, allow_labels=False, allow_blank_lines=False)
     formula = math_inline_dollar(allow_space=False, allow_digits=False, allow_double=True)
     parser.inline.ruler.at("math_inline", rules.keep_words(formula))
     parser.inline.ruler.before("link", "wikilink", rules.parse_wikilink)

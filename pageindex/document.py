@@ -141,10 +141,17 @@ def _place_nodes(
 
 
 def find_holders(nodes: Sequence[Placed]) -> dict[str, str]:
-    """Map each node of a document that has no text of its own to the node whose text is shown in its place.
+    r"""Map each node of a document that has no text of its own to the node whose text is shown in its place.
 
     That is the first one below it that has text; else the nearest one above it, or the first below that. A node is left
     out when there is none: a document of headings alone is shown as it is, the file by its first heading.
+
+    >>> find_holders(parse_document("a.md", "# A\n\n## B\n\n### C\n\nText.\n\n## D\n").nodes)
+    {'a.md#a/b': 'a.md#a/b/c', 'a.md#a': 'a.md#a/b/c', 'a.md': 'a.md#a/b/c', 'a.md#a/d': 'a.md#a/b/c'}
+    >>> find_holders(parse_document("a.md", "# A\n\n## B\n\n--8<-- 'it.md'\n", dialect="mkdocs").nodes)
+    {'a.md#a': 'a.md#a/b', 'a.md': 'a.md#a/b'}
+    >>> find_holders(parse_document("a.md", "# A\n\n## B\n").nodes), find_holders(parse_document("a.md", "").nodes)
+    ({'a.md': 'a.md#a'}, {})
     """
     shown: dict[str, str] = {}
     for placed in reversed(nodes):  # from the last child to its parent: the first one with text stays

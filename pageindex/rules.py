@@ -182,10 +182,10 @@ def _find_closing(state: StateBlock, start: int, end: int, key: str, closes: Cal
 
 def _skip_options(state: StateBlock, line: int, end: int) -> int:
     """Return the line behind the options of a directive of MyST: `:name: value`, or lines between two `---`."""
-    if line < end and line_of(state, line).strip() == "---":
+    if line_of(state, line).strip() == "---":
         close = next((place for place in range(line + 1, end) if line_of(state, place).strip() == "---"), None)
         return line if close is None else close + 1
-    while line < end and is_option(line_of(state, line)):
+    while is_option(line_of(state, line)):  # the line that closes it is none
         line += 1
     return line
 
@@ -297,7 +297,7 @@ def hide_block_ids(parser: MarkdownIt) -> None:
 
     def read(state: StateInline, silent: bool) -> bool:
         name = state.src[state.pos + 1 :]
-        is_behind = state.pos > 0 and state.src[state.pos - 1].isspace()
+        is_behind = state.src[state.pos - 1].isspace()
         if state.src[state.pos] != "^" or not is_behind or not name.replace("-", "").isalnum():
             return False
         return _push_hidden(state, len(state.src), silent)

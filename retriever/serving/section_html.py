@@ -108,13 +108,23 @@ def _prepare_inline(state: StateCore) -> None:
 
 
 def mark_passage(tokens: Sequence[Token], lines: Sequence[str], first: int, end: int) -> None:
-    """Give the blocks that lie in a passage a class, and the first of them an id; else the block around it.
+    r"""Give the blocks that lie in a passage a class, and the first of them an id; else the block around it.
 
     Args:
         tokens: of the text.
         lines: the text.
         first: the passage's first line, from 0.
         end: the line behind its last.
+
+    >>> def mark(text: str, first: int, end: int) -> list[str]:
+    ...     tokens = open_page_parser(COMMONMARK).parse(text)
+    ...     mark_passage(tokens, text.split("\n"), first, end)
+    ...     return [f"{token.tag} {token.map} {token.attrs.get('id')}" for token in tokens if "class" in token.attrs]
+    >>> page = "One\ntwo.\n\n- three\n- four\n  five\n\nsix\n\n> seven\n>\n> eight\n"
+    >>> mark(page, 0, 2), mark(page, 1, 2), mark(page, 4, 6), mark(page, 5, 6)
+    (['p [0, 2] passage'], ['p [0, 2] passage'], ['li [4, 7] passage'], ['ul [3, 7] passage'])
+    >>> mark(page, 3, 8), mark(page, 11, 12), mark(page, 2, 3)
+    (['ul [3, 7] passage', 'p [7, 8] None'], ['p [11, 12] passage'], [])
     """
     marked: list[Token] = []
     done, item, around = -1, None, None
@@ -245,7 +255,11 @@ class RenderOptions:
 
 
 def render_markdown(markdown: str, options: RenderOptions) -> Markup:
-    """Return the text (LF line ends, without front matter) as HTML."""
+    r"""Return the text (LF line ends, without front matter) as HTML.
+
+    >>> render_markdown("# A <b>title</b>\n\nText.", RenderOptions(title="A title"))
+    Markup('<p>Text.</p>\n')
+    """
     parser = open_page_parser(options.dialect)
     links: EnvType = {}  # by their labels
     parser.parse(options.definitions, links)
@@ -291,7 +305,13 @@ def highlight(value: str, marked: Marked) -> Markup:
 
 
 def write_formula(latex: str, *, block: bool = False) -> str:
-    """Return a formula as MathML, which browsers show without a script; as code where it cannot be read."""
+    r"""Return a formula as MathML, which browsers show without a script; as code where it cannot be read.
+
+    >>> write_formula(r"<\frac")
+    '<code class="math">&lt;\\frac</code>'
+    >>> write_formula(2000 * "x")[:5], write_formula(2001 * "x")[:5]
+    ('<span', '<code')
+    """
     from latex2mathml.converter import Converter  # 0.1 s: it reads a table of symbols, for the first formula alone
 
     try:
