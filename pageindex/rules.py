@@ -79,7 +79,14 @@ def line_of(state: StateBlock, line: int) -> str:
 
 
 def is_html(text: str, begin: int, end: int, *, closes_later: bool) -> bool:
-    """Return whether an element of HTML begins or ends at `begin`, or a comment begins there."""
+    """Return whether an element of HTML begins or ends at `begin`, or a comment begins there.
+
+    >>> texts = ["<b>x</B>", "<br>", "</x>", "<!-- x", "<?php", '<my-x key="v">', "<b>x", "<T>", '<T> = "="', "b"]
+    >>> [is_html(text, 0, len(text), closes_later=False) for text in texts]
+    [True, True, True, True, True, True, False, False, False, False]
+    >>> is_html("a <p", 2, 4, closes_later=False), is_html("<div", 0, 4, closes_later=True)
+    (True, True)
+    """
     if not text.startswith("<", begin):
         return False
     if text[begin + 1 : begin + 2] in ("!", "?"):

@@ -330,11 +330,11 @@ def _read_list(block: Block, lead: _Lead) -> Iterator[Unit]:
 
 def _read_terms(block: Block, lead: _Lead) -> Iterator[Unit]:
     """Yield the terms of a list of definitions, each with what it means."""
-    term: Block | None = None
+    term = block
     for inner in block.blocks:
         if inner.kind is BlockKind.TERM:
             term = inner
-        elif term is not None:
+        else:
             name = show_block(term)
             text = f"{as_label(name)}{show_block(inner)}"
             yield Unit(UnitKind.DEFINITION, Span(term.first, inner.last), text, lead.text, name)

@@ -259,6 +259,8 @@ def render_markdown(markdown: str, options: RenderOptions) -> Markup:
 
     >>> render_markdown("# A <b>title</b>\n\nText.", RenderOptions(title="A title"))
     Markup('<p>Text.</p>\n')
+    >>> "xxx" in render_markdown("    " + 10_001 * "x", RenderOptions())
+    True
     """
     parser = open_page_parser(options.dialect)
     links: EnvType = {}  # by their labels
