@@ -141,7 +141,7 @@ def _cut_sentence(text: str, start: int, end: int, most: int) -> Iterator[tuple[
         middle, limit = start + most // 2, start + most
         clauses = [found.end() for found in _CLAUSES.finditer(text, middle, limit)]
         blank = max(text.rfind(sign, middle, limit) for sign in " \n")
-        cut = clauses[-1] if clauses else blank if blank > 0 else limit
+        cut = clauses[-1] if clauses else blank if blank > start else limit
         yield start, cut
         start = cut
     if text[start:end].strip():
