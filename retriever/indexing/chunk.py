@@ -21,10 +21,22 @@ HIDING = ("<!--", "[//]:", *{opening for dialect in DIALECTS for opening, _ in d
 def chunk_nodes(
     nodes: Sequence[Node], count: CountTokens, max_tokens: int = MAX_TOKENS, target_tokens: int = TARGET_TOKENS
 ) -> list[tuple[Chunk, ...]]:
-    """Return the chunks of each node; no two have one id.
+    r"""Return the chunks of each node; no two have one id.
 
     A node's chunks together hold all of its units, each below what it is read below. The text of none has
     more than `max_tokens` tokens by the counter. A heading alone is one chunk.
+
+    >>> from pageindex.document import parse_document
+    >>> page = "# Tea\n\nBoil water. Steep the leaves.\n\n## Green\n"
+    >>> def count(texts):
+    ...     return [len(text.split()) for text in texts]
+    >>> def chunk(max_tokens):
+    ...     nodes = [placed.node for placed in parse_document("tea.md", page).nodes]
+    ...     return [chunk.text for own in chunk_nodes(nodes, count, max_tokens) for chunk in own]
+    >>> chunk(99)
+    ['Tea\nBoil water. Steep the leaves.', 'Tea > Green']
+    >>> chunk(5), chunk(1)[-1]
+    (['Tea\nBoil water.', 'Tea\nSteep the', 'Tea\nleaves.', '…Green'], '…')
     """
     (special,) = count([""])
 
