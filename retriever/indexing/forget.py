@@ -45,7 +45,15 @@ class Target:
 
 
 def forget(request: IndexRequest, references: Sequence[str], *, undo: bool = False) -> ForgetReport:
-    """Remove what the references name from every file of an index, and keep it out; see `api.forget_documents`."""
+    """Remove what the references name from every file of an index, and keep it out; see `api.forget_documents`.
+
+    >>> from retriever.places import open_store
+    >>> from retriever.settings import Profile
+    >>> forget(IndexRequest(open_store("/dev/null/idx"), (), Profile(), {}), ["tea.md"])
+    Traceback (most recent call last):
+        ...
+    retriever.errors.NoIndexError: there is no index in /dev/null/idx, so there is nothing to forget
+    """
     store = request.store
     if not store.exists():
         raise NoIndexError(f"there is no index in {store}, so there is nothing to forget")

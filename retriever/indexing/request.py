@@ -211,7 +211,16 @@ def holds_home(folder: Path) -> bool:
 
 
 def check_server(store: Store, given: GivenSettings) -> None:
-    """Refuse a server on another machine that the index alone names, unless it was made here."""
+    """Refuse a server on another machine that the index alone names, unless it was made here.
+
+    >>> own = {"encoder": {"kind": "ollama", "model": "bge-m3", "url": "http://10.0.0.1:11434"}}
+    >>> check_server(open_store("/tmp/idx"), GivenSettings((("index", own), ("the command line", own))))
+    >>> check_server(open_store(home_folder() / "notes"), GivenSettings((("index", own),)))
+    >>> check_server(open_store("/tmp/idx"), GivenSettings((("index", own),)))  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+        ...
+    retriever.errors.UsageError: the index /tmp/idx names the server http://10.0.0.1:11434, which would ...
+    """
     # An index may have come with somebody's documents, and the server that it names would read the questions, and what
     # changes in the documents.
     encoder = given.profile.encoder
