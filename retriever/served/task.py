@@ -216,7 +216,22 @@ class Abilities:
 
 
 class ModelRecords(Generic[Record]):
-    """Notes on models, by a key, in the user's cache folder; dispensable, and never a reason to fail."""
+    """Notes on models, by a key, in the user's cache folder; dispensable, and never a reason to fail.
+
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> from unittest.mock import patch
+    >>> records = ModelRecords("speeds.json", Speed)
+    >>> with TemporaryDirectory() as home, patch(f"{__name__}.find_cache_file") as find:
+    ...     find.return_value = None  # for a user without a home
+    ...     records.write("qwen3", Speed(60, 30))
+    ...     print(records.read()["qwen3"])
+    ...     find.return_value = Path(home, "cache/speeds.json")
+    ...     records.write("gemma3", Speed(90, 20))
+    ...     sorted(records.read()), sorted(ModelRecords("speeds.json", Speed).read())
+    60 tokens a second read, 30 written
+    (['gemma3', 'qwen3'], ['gemma3', 'qwen3'])
+    """
 
     def __init__(self, name: str, kind: type[Record]) -> None:
         self.name = name
