@@ -269,7 +269,13 @@ def join(spans: Sequence[Span]) -> Span:
 
 
 def introduces(units: Sequence[Unit], place: int) -> bool:
-    """Return whether a unit introduces the one behind it: it ends in a colon, or the lines of a list begin with it."""
+    """Return whether a unit introduces the one behind it: it ends in a colon, or the lines of a list begin with it.
+
+    >>> texts = enumerate(("Use:", "row", "使う\uff1a", "Use: oars", "Use:"), start=1)
+    >>> units = [Unit(UnitKind.PARAGRAPH, Span(line, line), text) for line, text in texts]
+    >>> [introduces(units, place) for place in range(5)]
+    [True, False, True, False, False]
+    """
     own = units[place]
     following = units[place + 1].span if own.kind is not UnitKind.LIST and place + 1 < len(units) else own.span
     begins = following.first == own.span.first and following.last > own.span.last
@@ -288,7 +294,12 @@ def choose_best(scored: ScoredUnits, asked: Asked) -> int:
 
 
 def is_bare(unit: Unit) -> bool:
-    """Return whether a unit is a question, or addresses and tags, and nothing else."""
+    """Return whether a unit is a question, or addresses and tags, and nothing else.
+
+    >>> texts = ("Why?", "なぜ\uff1f", "https://a.example #todo", "Why? Because.", "It rains. Why?", "See https://a.example")
+    >>> [is_bare(Unit(UnitKind.PARAGRAPH, Span(1, 1), text)) for text in texts]
+    [True, True, True, False, False, False]
+    """
     is_question = unit.text.endswith(("?", "\uff1f")) and len(split_sentences(unit.text)) == 1
     return is_question or all("://" in word or word.startswith("#") for word in unit.text.split())
 
@@ -424,7 +435,13 @@ def as_sentence(unit: Unit) -> str:
 
 
 def read_cells(unit: Unit) -> list[tuple[str, str]]:
-    """Return (name of its column, cell) of a row; nothing of other units, and where names are missing."""
+    """Return (name of its column, cell) of a row; nothing of other units, and where names are missing.
+
+    >>> [read_cells(Unit(UnitKind.ROW, Span(3, 3), text, "boat \u00b7 seats")) for text in ("gig \u00b7 6", "gig")]
+    [[('boat', 'gig'), ('seats', '6')], []]
+    >>> read_cells(Unit(UnitKind.ITEM, Span(3, 3), "gig", "boats"))
+    []
+    """
     names, cells = unit.lead.split(CELL), unit.text.split(CELL)
     is_row = unit.kind is UnitKind.ROW and unit.lead and len(names) == len(cells)
     return list(zip(names, cells, strict=True)) if is_row else []
@@ -444,6 +461,13 @@ def show_unit(unit: Unit) -> str:
     """Return a unit as plain text on one line, of at most MAX_UNIT_CHARS characters.
 
     Text comes with what introduces it, a row's cells with the names of their columns.
+
+    >>> show_unit(Unit(UnitKind.ROW, Span(3, 3), "gig \u00b7 6", " \u00b7 seats"))
+    'gig · seats: 6'
+    >>> show_unit(Unit(UnitKind.ROW, Span(3, 3), "gig", "boat \u00b7 seats"))
+    'gig'
+    >>> show_unit(Unit(UnitKind.ITEM, Span(3, 3), "a gig", "Take:"))
+    'Take: a gig'
     """
     text = unit.text
     if unit.kind is UnitKind.ROW:
