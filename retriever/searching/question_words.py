@@ -106,7 +106,11 @@ def find_kind(words: Sequence[str]) -> QuestionKind | None:
 
 
 def has_plural(words: Sequence[str]) -> bool:
-    """Return whether one of some words is a plural, as English and the Romance languages write it."""
+    """Return whether one of some words is a plural, as English and the Romance languages write it.
+
+    >>> [has_plural([word]) for word in ("boats", "glass", "status", "axis", "does", "boat")]
+    [True, False, False, False, False, False]
+    """
     return any(word.endswith("s") and not word.endswith(_NO_PLURAL) and word not in OPENING_WORDS for word in words)
 
 
@@ -169,6 +173,21 @@ def measure_known(words: Sequence[Word], terms: Mapping[str, "QuestionTerm"], sp
         words: of the question.
         terms: what the index says of their terms.
         spellings: the words of the documents.
+
+    >>> from retriever.lexical.bm25 import QuestionTerm
+    >>> from types import SimpleNamespace
+    >>> spellings = SimpleNamespace(resembles=lambda term: term == "ovne")
+    >>> rare, held = QuestionTerm(0, 3.0), QuestionTerm(2, 1.0)
+    >>> measure_known([("oven",), ("tofu",)], {"oven": held, "tofu": rare}, spellings)
+    0.25
+    >>> measure_known([("ovne",), ("tofu",)], {"ovne": rare, "tofu": rare}, spellings)
+    0.5
+    >>> measure_known([("xv7tofu", "xv", "tofu")], {"xv7tofu": rare, "xv": held, "tofu": rare}, spellings)
+    0.0
+    >>> measure_known([("xv7tofu", "xv", "tofu")], {"xv7tofu": rare, "xv": rare, "tofu": held}, spellings)
+    1.0
+    >>> measure_known([("3.13", "3", "13")], {"3.13": rare, "3": held, "13": rare}, spellings)
+    1.0
     """
     known = total = 0.0
     looked_up = 0
@@ -194,6 +213,14 @@ def has_strange_word(
         typed_words: of the question.
         terms: what the index says of their terms.
         spellings: the words of the documents.
+
+    >>> from retriever.lexical.bm25 import QuestionTerm
+    >>> from types import SimpleNamespace
+    >>> def is_strange(word: str, documents: int) -> bool:
+    ...     spellings = SimpleNamespace(resembles=lambda term: term == "ovne")
+    ...     return has_strange_word([("the", ()), (word, (word,))], {word: QuestionTerm(documents, 1.0)}, spellings)
+    >>> is_strange("spendly", 0), is_strange("spendly", 1), is_strange("ovne", 0), is_strange("house", 0)
+    (True, False, False, False)
     """
     lacking = [(word, own) for word, own in typed_words if own and not any(terms[one].documents for one in own)]
     return any(
