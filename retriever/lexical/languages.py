@@ -75,6 +75,13 @@ def detect_question(question: str, languages: Sequence[str], *, is_english: bool
         question: too short for a sure guess, so that a word of one of them is enough; one without any is read in all.
         languages: of `LANGUAGES`.
         is_english: whether a question without any is in English, if it has no accents.
+
+    >>> detect_question("wie backt man", ("german", "french")), detect_question("oven", ("german", "french"))
+    (('german',), ('german', 'french'))
+    >>> detect_question("oven", ("german",), is_english=True), detect_question("Öfen", ("german",), is_english=True)
+    ((), ('german',))
+    >>> detect_question("日本", ("japanese",)), detect_question("oven", ("japanese",))
+    (('japanese',), ())
     """
     if not languages:
         return ()
@@ -93,7 +100,11 @@ def mark_language(name: str) -> str:
 
 
 def count_function_words(text: str, languages: tuple[str, ...]) -> dict[str, float]:
-    """Return how many words of a text are function words of each language; one of several languages counts in parts."""
+    """Return how many words of a text are function words of each language; one of several languages counts in parts.
+
+    >>> count_function_words("die Oven, die", ("english", "german", "dutch"))
+    {'english': 0.0, 'german': 1.0, 'dutch': 1.0}
+    """
     votes = dict.fromkeys(languages, 0.0)
     for word, times in Counter(_WORD.findall(text.lower())).items():
         spoken_in = [name for name in languages if word in STOP_WORDS[name]]

@@ -273,7 +273,11 @@ def find_reader(nodes: Sequence[Stored]) -> Stored:
 
 
 def tokenize_text(item: SearchedText) -> list[str]:
-    """Return what BM25 reads of a node; a term that no text gives says its language, unless that is English."""
+    """Return what BM25 reads of a node; a term that no text gives says its language, unless that is English.
+
+    >>> tokenize_text(SearchedText("An oven", "")), tokenize_text(SearchedText("Ein Ofen", "german", [("a", "neu")]))
+    (['oven'], ['ofen', '&neu', '=german'])
+    """
     languages = (item.language,) if item.language else ()
     properties = tokenize_properties(item.properties, languages)
     return [*tokenize(item.text, languages), *map(mark_property, properties), *map(mark_language, languages)]

@@ -272,7 +272,11 @@ def stems(text: str) -> list[str]:
 
 
 def plain_words(text: str) -> set[str]:
-    """Return the words of a text that are letters alone, in lower case; with accents and without them."""
+    """Return the words of a text that are letters alone, in lower case; with accents and without them.
+
+    >>> sorted(plain_words("Besançon, x2y, snake_case, my 日本語"))
+    ['besancon', 'besançon', 'case', 'snake']
+    """
     return {form for word in set(_split(text)) for form in _plain(word)}
 
 
@@ -284,5 +288,9 @@ def _plain(word: str) -> set[str]:
 
 
 def count_words(text: str) -> int:
-    """Return words as people count them; in a script without spaces, two characters count as one."""
+    """Return words as people count them; in a script without spaces, two characters count as one.
+
+    >>> count_words("two words"), count_words("用 GitHub 管理代码文件")
+    (2, 3)
+    """
     return max(len(text.split()), sum(map(is_unspaced, text)) // 2)
