@@ -291,7 +291,15 @@ class Summary:
 
 
 def summarize(system: System, outcomes: Sequence[Outcome]) -> SystemSummary:
-    """Return all measures of one system; a question with a failed stage is in none of them."""
+    """Return all measures of one system; a question with a failed stage is in none of them.
+
+    >>> with_gold, without = Question("1", "how?", (Gold("a.md", 1, 2),)), Question("2", "why?", ())
+    >>> failed = Outcome(with_gold, {}, True, 3.0, ("semantic: the model cannot be loaded",))
+    >>> others = Outcome(with_gold, {}, False, 1.0), Outcome(without, {}, True, 2.0)
+    >>> found = summarize(System("mine", "balanced"), [*others, failed])
+    >>> found.abstention, found.false_abstention, found.p50_ms, found.p95_ms
+    (1.0, 0.0, 2.0, 2.9)
+    """
     whole = [item for item in outcomes if not item.failures]
     answerable = [item for item in whole if item.question.gold]
     without = [item for item in whole if not item.question.gold]

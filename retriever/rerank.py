@@ -176,7 +176,11 @@ def blend_orders(
 
 
 def count_named(entities: Iterable[str], text: str) -> int:
-    """Return how many of the entities a text names: those whose words all follow one another in it."""
+    """Return how many of the entities a text names: those whose words all follow one another in it.
+
+    >>> count_named(["Big Oven", "ovens", "Oven", "big Mill", "the"], "the big ovens")
+    2
+    """
     # Both are read as BM25 reads them, whatever case, endings and punctuation; two spellings of one count once.
     words = f" {' '.join(tokenize(text))} "
     named = {" ".join(tokenize(entity)) for entity in entities}
@@ -288,7 +292,11 @@ class OnnxReranker:
 
 
 def squash(logits: Iterable[float]) -> list[float]:
-    """Return the logistic function of each, 0 to 1: what cross-encoders of one output are trained under."""
+    """Return the logistic function of each, 0 to 1: what cross-encoders of one output are trained under.
+
+    >>> squash([0.0, 2.0, -1_000.0])
+    [0.5, 0.8807970779778824, 0.0]
+    """
     return [(1 + tanh(logit / 2)) / 2 for logit in logits]
 
 
