@@ -92,7 +92,16 @@ def check_sentence(
 
 
 def find_flaw(text: str, number: int, blocks: Sequence[Piece], languages: tuple[str, ...]) -> str:
-    """Return why a text is no sentence about the block of this number; empty if it may be one."""
+    """Return why a text is no sentence about the block of this number; empty if it may be one.
+
+    >>> block = Piece(("Mail",), "Letters.", 1, Span(1, 1), node_id="", folder="", file="", span=Span(1, 1))
+    >>> find_flaw("A stamp pays.", 1, [block], ()), find_flaw("a" * 400, 1, [block], ())
+    ('', '')
+    >>> [find_flaw(text, number, [block], ()) for text, number in (("a" * 401, 1), ("Yes.", 0), ("Yes.", 2))]
+    ['it has 401 characters', 'there is no block 0', 'there is no block 2']
+    >>> find_flaw("A stamp?", 1, [block], ()), find_flaw("The mail.", 1, [block], ())
+    ('it is a question', 'it says no more than the titles')
+    """
     if not text or len(text) > MAX_CHARS:
         return f"it has {len(text):,} characters"
     if not 1 <= number <= len(blocks):
@@ -119,6 +128,11 @@ def find_quote(quote: str, text: str) -> tuple[int, int] | None:
     """Return where a text has the words of a quote one after another, as (start, end), whatever is between them.
 
     None where they do not stand there, or are too few to say anything.
+
+    >>> find_quote("one TWO three", "Not one [two](file.md), three"), find_quote("file md one", "[a](file.md) one")
+    ((4, 29), None)
+    >>> find_quote("the oven", "in the oven"), find_quote("日本語", "日本語")
+    (None, (0, 3))
     """
     sought = [word for word, _, _ in _list_words(quote)]
     if len(sought) < LEAST_QUOTED and sum(map(is_unspaced, "".join(sought))) < LEAST_QUOTED:
@@ -133,7 +147,12 @@ def find_quote(quote: str, text: str) -> tuple[int, int] | None:
 
 
 def is_code(text: str, place: int) -> bool:
-    """Return whether a place of a text is in a block of code."""
+    r"""Return whether a place of a text is in a block of code.
+
+    >>> text = "Above.\n\n~~~\nrow\n~~~\n\nBelow.\n"
+    >>> [is_code(text, text.index(word)) for word in ("Above", "row", "Below")]
+    [False, True, False]
+    """
     line = text.count("\n", 0, place) + 1
     codes = (block for top in read_blocks(text) for block in top.walk() if block.kind is BlockKind.CODE)
     return any(block.first <= line <= block.last for block in codes)
@@ -192,6 +211,11 @@ def find_names(text: str, block: str, languages: tuple[str, ...]) -> Iterator[st
     """Yield the words of a sentence that may be names: with a capital, a sign or a digit inside.
 
     A first word with no more than a capital is one where the block writes it so too.
+
+    >>> list(find_names("The mail has 3 kg of try_recv() and \u201ceBay\u201d, in May.", "In the mail", ()))
+    ['try_recv', 'eBay', 'May']
+    >>> list(find_names("Stamps pay.", "of Stamps", ())), list(find_names("Stamps pay.", "of stamps", ()))
+    (['Stamps'], [])
     """
     for number, word in enumerate(text.split()):
         name = word.strip(".,;:!?()[]{}\"'`*\u201c\u201d\u2018\u2019\u00ab\u00bb\u2026")
@@ -223,7 +247,12 @@ def choose_sentences(hits: Sequence[Hit], question: str = "") -> tuple[CitedSent
 
 
 def repeats(text: str, others: Iterable[CitedSentence]) -> bool:
-    """Return whether a sentence says nearly what one of the others says, by its words."""
+    """Return whether a sentence says nearly what one of the others says, by its words.
+
+    >>> others = [CitedSentence("Stamps pay.", "", node_id="", folder="", file="", span=Span(1, 1))]
+    >>> [repeats(text, others) for text in ("A stamp pays for letters.", "Bread rises.", "It is.")]
+    [True, False, False]
+    """
     words = set(tokenize(text))
     known = [set(tokenize(other.text)) for other in others]
     return any(len(words & other) >= REPEATED * min(len(words), len(other)) > 0 for other in known)
@@ -296,7 +325,11 @@ class Reading:
 
     @cached_property
     def marks(self) -> frozenset[str | float]:
-        """Whether it says `not`, and which sides of bounds: `more`, `less`."""
+        """Whether it says `not`, and which sides of bounds: `more`, `less`.
+
+        >>> sorted(Reading("no dogs, at most 5 cats").marks), sorted(Reading("at least 5").marks)
+        (['less', 'not'], ['more'])
+        """
         text, found = f" {' '.join(self.words)} ", set()
         for phrase, meaning in load_words(self.languages).items():
             sought = phrase if is_unspaced(phrase[0]) else f" {phrase} "
@@ -311,6 +344,8 @@ class Reading:
 
         >>> Reading("one and a half hours, 1,840 euros").quantities
         [('half', 'time', 5400.0), ('1,840', '', 1840.0)]
+        >>> Reading("one box, 3 heavy kilograms, 20 %").quantities
+        [('3', '', 3.0), ('20', '', 0.2)]
         """
         known = load_words(self.languages)
         found: list[tuple[str, str, float]] = []
@@ -415,7 +450,11 @@ def _count_common(stems: Sequence[str], pairs: Collection[tuple[str, str]]) -> i
 
 
 def _join(shape: Sequence[str], joined: Collection[tuple[str, str]]) -> list[str]:
-    """Return stems, the neighbors that both texts have as one: `command_line`."""
+    """Return stems, the neighbors that both texts have as one: `command_line`.
+
+    >>> _join(["the", "command", "line", "add"], {("command", "line")})
+    ['the', 'command_line', 'add']
+    """
     found = [shape[0]]
     for pair in pairwise(shape):
         if pair in joined:
@@ -426,7 +465,11 @@ def _join(shape: Sequence[str], joined: Collection[tuple[str, str]]) -> list[str
 
 
 def find_far(words: Sequence[str], others: Sequence[str]) -> list[str]:
-    """Return the words that neither mean nearly what one of the others means, nor are written like it."""
+    """Return the words that neither mean nearly what one of the others means, nor are written like it.
+
+    >>> find_far(["purchase", "lent", "zebra"], ["buy", "lends"]), find_far([], ["buy"]), find_far(["buy"], [])
+    (['zebra'], [], ['buy'])
+    """
     if not words or not others:
         return list(words)
     vectors = bundled_encoder(EncoderSettings()).encode_documents([*words, *others])
